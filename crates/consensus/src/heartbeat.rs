@@ -28,7 +28,7 @@ use ids::{Boot, GroupId, Incarnation, Monotonic};
 pub const BEATS_MAX: usize = 32;
 
 /// Most claims of one list: as many groups as a cluster can have, and some. A longer list is answered as not known.
-pub const CLAIMS_MAX: usize = 2_048;
+pub const CLAIMS_MAX: usize = 8_192;
 
 /// That a replica leads, said to one of its group's members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -83,7 +83,7 @@ impl Lack {
     pub(crate) fn of_map(map: &RoutingMap, me: NodeId, boot: Boot) -> Lack {
         let mut lack = Lack::none(boot, false);
         let data = (0..).zip(&map.groups);
-        let data = data.map(|(number, route)| (GroupRef::Data(ids::GroupId::new(number)), route));
+        let data = data.map(|(number, route)| (GroupRef::Data(ids::GroupId::new(number)), &**route));
         let missing = |route: &Route| {
             let mut stops = route.replicas.iter();
             match stops.find(|stop| stop.node == me)?.standing {
@@ -151,16 +151,19 @@ mod tests {
     use super::*;
     use crate::map::Stop;
     use ids::Incarnation;
+    use std::sync::Arc;
 
     #[test]
     fn a_map_says_what_has_no_vote_yet_and_of_many_groups_how_many() {
-        let route = |standing| Route {
-            replicas: vec![Stop {
-                node: NodeId(2),
-                incarnation: Incarnation(7),
-                standing,
-            }],
-            ..Route::default()
+        let route = |standing| {
+            Arc::new(Route {
+                replicas: vec![Stop {
+                    node: NodeId(2),
+                    incarnation: Incarnation(7),
+                    standing,
+                }],
+                ..Route::default()
+            })
         };
         let mut map = RoutingMap::of(&State::default());
         map.groups = vec![

@@ -24,6 +24,7 @@ mod goal;
 mod group;
 mod lack;
 mod map;
+mod map_difference;
 mod meta;
 mod node;
 mod node_memory;
@@ -48,6 +49,7 @@ pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
 pub use lack::{Lack, Missing};
 pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
+pub use map_difference::MapDifference;
 pub use meta::{
     Contact, Failure, HeldAlone, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite,
     NodeHeartbeat, Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,

@@ -10,6 +10,7 @@
 
 use crate::goal::{MovePause, NodeGoal};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
+use crate::node::Node;
 use crate::permit::StopPermit;
 use crate::state::State;
 use crate::wire::{self, Wire, wire_enum, wire_struct};
@@ -19,6 +20,7 @@ use ids::{
     SemanticsVersion,
 };
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The format in which maps are written.
 const FORMAT: u8 = 4;
@@ -34,14 +36,14 @@ pub struct RoutingMap {
     pub semantics: SemanticsVersion,
     /// When a write counts as done.
     pub durability: DurabilityMode,
-    /// All nodes.
-    pub nodes: BTreeMap<NodeId, Site>,
+    /// All nodes. Maps that follow each other share what has not changed.
+    pub nodes: BTreeMap<NodeId, Arc<Site>>,
     /// The meta group.
     pub meta: Route,
     /// How many partitions the groups of keys host. None before there is a cluster.
     pub partitions: Option<PartitionCount>,
-    /// The groups of keys, in order.
-    pub groups: Vec<Route>,
+    /// The groups of keys, in order; shared likewise.
+    pub groups: Vec<Arc<Route>>,
     /// Whether nothing moves but what repairs.
     pub pause: Option<MovePause>,
     /// Whether everything is being placed anew.
@@ -223,21 +225,23 @@ impl Wire for Site {
 impl RoutingMap {
     /// The map of this state.
     pub fn of(state: &State) -> RoutingMap {
+        RoutingMap::following(None, state)
+    }
+
+    /// The same, which shares what has not changed with one of before.
+    pub(crate) fn following(before: Option<&RoutingMap>, state: &State) -> RoutingMap {
         let nodes = state.nodes().iter().map(|(&id, node)| {
-            let site = Site {
-                boot: node.boot,
-                is_fenced: node.is_fenced,
-                goal: node.goal,
-                client: node.announcement.client.clone(),
-                zone: node.announcement.zone.clone(),
-                name: node.announcement.name.clone(),
-                cluster: node.announcement.cluster.clone(),
-                peer: node.announcement.peer.clone(),
-            };
-            (id, site)
+            let known = before.and_then(|before| before.nodes.get(&id));
+            let known = known.filter(|site| site.is_of(node)).cloned();
+            (id, known.unwrap_or_else(|| Arc::new(Site::of(node))))
         });
         let groups = state.groups();
         let data = groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
+        let route = |(place, (_, group)): (usize, (&GroupRef, &Group))| {
+            let known = before.and_then(|before| before.groups.get(place));
+            let known = known.filter(|route| route.is_of(group)).cloned();
+            known.unwrap_or_else(|| Arc::new(Route::of(group)))
+        };
         RoutingMap {
             epoch: state.epoch(),
             cluster: state.cluster(),
@@ -246,7 +250,7 @@ impl RoutingMap {
             nodes: nodes.collect(),
             meta: groups.get(&GroupRef::Meta).map(Route::of).unwrap_or_default(),
             partitions: state.partition_count(),
-            groups: data.map(|(_, group)| Route::of(group)).collect(),
+            groups: data.enumerate().map(route).collect(),
             pause: state.pause(),
             rebalance: state.rebalance().map(|rebalance| Moving {
                 since: rebalance.since,
@@ -271,7 +275,7 @@ impl RoutingMap {
     pub fn route(&self, group: GroupRef) -> Option<&Route> {
         match group {
             GroupRef::Meta => Some(&self.meta),
-            GroupRef::Data(group) => self.groups.get(group.index()),
+            GroupRef::Data(group) => self.groups.get(group.index()).map(|route| &**route),
         }
     }
 
@@ -289,34 +293,91 @@ impl RoutingMap {
     }
 }
 
-impl Route {
-    fn of(group: &Group) -> Route {
-        let stop = |member: &GroupMember| Stop {
+impl Site {
+    fn of(node: &Node) -> Site {
+        Site {
+            boot: node.boot,
+            is_fenced: node.is_fenced,
+            goal: node.goal,
+            client: node.announcement.client.clone(),
+            zone: node.announcement.zone.clone(),
+            name: node.announcement.name.clone(),
+            cluster: node.announcement.cluster.clone(),
+            peer: node.announcement.peer.clone(),
+        }
+    }
+
+    /// Whether it says of the node what [`Site::of`] would.
+    fn is_of(&self, node: &Node) -> bool {
+        let said = &node.announcement;
+        (self.boot, self.is_fenced, self.goal) == (node.boot, node.is_fenced, node.goal)
+            && (&self.client, &self.zone, &self.name) == (&said.client, &said.zone, &said.name)
+            && (&self.cluster, &self.peer) == (&said.cluster, &said.peer)
+    }
+}
+
+impl Stop {
+    fn of(member: &GroupMember) -> Stop {
+        Stop {
             node: member.node,
             incarnation: member.incarnation,
             standing: match member.role {
                 MemberRole::Voter => Standing::Voter,
                 MemberRole::Learner => Standing::Learner,
             },
-        };
-        // Nobody has a part in a generation that is over.
-        let is_lost = |member: &&GroupMember| group.is_over() || group.is_lost(member.incarnation);
-        let members = group.members.iter().filter(|member| !is_lost(member)).map(stop);
+        }
+    }
+}
+
+impl Route {
+    fn of(group: &Group) -> Route {
+        Route {
+            generation: group.generation,
+            leader: group.leader,
+            recovered_from: group.recovered_from,
+            replicas: Route::replicas_of(group).collect(),
+            lost: Route::lost_of(group).collect(),
+            is_unheard: group.is_unheard,
+            former: group.former.clone(),
+        }
+    }
+
+    /// Whether it says of the group what [`Route::of`] would.
+    fn is_of(&self, group: &Group) -> bool {
+        self.generation == group.generation
+            && self.leader == group.leader
+            && self.recovered_from == group.recovered_from
+            && self.is_unheard == group.is_unheard
+            && self.former == group.former
+            && self.replicas.iter().copied().eq(Route::replicas_of(group))
+            && self.lost.iter().copied().eq(Route::lost_of(group))
+    }
+
+    fn replicas_of(group: &Group) -> impl Iterator<Item = Stop> {
+        let members = group
+            .members
+            .iter()
+            .filter(|member| !is_without_part(group, member));
         let expected = group.expected.iter().map(|expected| Stop {
             node: expected.node,
             incarnation: expected.incarnation,
             standing: Standing::Expected,
         });
-        Route {
-            generation: group.generation,
-            leader: group.leader,
-            recovered_from: group.recovered_from,
-            replicas: members.chain(expected).collect(),
-            lost: group.members.iter().filter(is_lost).map(stop).collect(),
-            is_unheard: group.is_unheard,
-            former: group.former.clone(),
-        }
+        members.map(Stop::of).chain(expected)
     }
+
+    fn lost_of(group: &Group) -> impl Iterator<Item = Stop> {
+        let members = group
+            .members
+            .iter()
+            .filter(|member| is_without_part(group, member));
+        members.map(Stop::of)
+    }
+}
+
+/// Whether a member has lost its memory. Nobody has a part in a generation that is over.
+fn is_without_part(group: &Group, member: &GroupMember) -> bool {
+    group.is_over() || group.is_lost(member.incarnation)
 }
 
 #[cfg(test)]

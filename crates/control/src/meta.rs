@@ -30,6 +30,7 @@ mod pending_requests;
 mod proposal;
 mod recovered;
 mod seat;
+mod telling;
 mod voter;
 
 pub use contact::Contact;
@@ -55,7 +56,7 @@ use agent::Agent;
 use consensus::{HardState, Members, Times};
 use ids::{Boot, ClusterId, DurabilityMode, Groups, Incarnation, Monotonic, NodeId, SemanticsVersion, Token};
 use leader_search::LeaderSearch;
-use leader_state::Recipient;
+use leader_state::{LeaderState, Recipient};
 use leading::Duty;
 use seat::Seat;
 use std::sync::Arc;
@@ -185,6 +186,11 @@ impl Meta {
     /// Whether this node leads the meta group, as far as it knows.
     pub fn leads(&self) -> bool {
         self.voter.leads()
+    }
+
+    /// How often the reconciler has looked since this node leads; none if it does not. For whoever measures.
+    pub fn looks(&self) -> Option<u64> {
+        self.voter.leader_state().map(LeaderState::looks)
     }
 
     /// Whether it is a member of the meta group, or is to be.
@@ -368,12 +374,22 @@ impl Meta {
                 leader,
                 leads,
                 recovery_sources,
-            } => self
-                .agent
-                .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now),
+            } => {
+                if leads && self.voter.leads() {
+                    // One of both is deposed, and finds that out.
+                    return self.agent.answer_other_leader(from, now, out);
+                }
+                self.agent
+                    .on_node_heartbeat_reply(from, (leader, leads), recovery_sources, now);
+            }
             MetaMessage::Outage(outage) => self.agent.on_outage(from, outage, now),
             MetaMessage::Lack(lack) => self.agent.on_lack(from, lack, now),
             MetaMessage::Map(map) => self.on_map(&map, now),
+            MetaMessage::Difference(difference) => {
+                if let Some(map) = self.agent.on_difference(&difference, out) {
+                    self.read_map(&map, now);
+                }
+            }
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
             }
@@ -459,7 +475,8 @@ impl Meta {
         self.effects.send(from, reply);
         if !self.voter.on_node_heartbeat(from, node_heartbeat, now) {
             let known = (node_heartbeat.epoch, node_heartbeat.settings_version);
-            self.agent.view.tell(from, known, &mut self.effects);
+            // What builds it and others follow is known to whoever leads.
+            self.agent.view.tell(from, known, false, &mut self.effects);
         }
     }
 
@@ -559,9 +576,19 @@ impl Meta {
                 voter.leave_seat(out);
                 agent.say_of_self(Some(Notice::Fenced), out);
             }
-            Some(Duty::Serve { untold, looks }) => {
+            Some(Duty::Serve {
+                greeted,
+                untold,
+                looks,
+            }) => {
+                for node in greeted {
+                    voter.greet(node, agent, now, out);
+                }
                 for (node, known) in untold {
-                    agent.view.tell(Contact::Node(node), known, out);
+                    let takes_differences = voter.takes_differences(node);
+                    agent
+                        .view
+                        .tell(Contact::Node(node), known, takes_differences, out);
                 }
                 if looks {
                     voter.look(agent, now, out);

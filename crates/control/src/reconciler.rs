@@ -128,7 +128,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     let mut reports = Vec::new();
     let mut order: Vec<(&GroupRef, &Group)> = state.groups.iter().collect();
     // Those that can bear least come first.
-    order.sort_by_key(|(name, group)| (look.spare(group), **name));
+    order.sort_by_cached_key(|(name, group)| (look.spare(group), **name));
     for (&name, group) in order {
         if group.is_over() {
             steps.extend(look.next_generation(name, group).map(ReconcileStep::Propose));
@@ -306,10 +306,12 @@ fn given_up(state: &State, observations: &Observations) -> Vec<ReconcileStep> {
 /// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place
 /// of the same members, as the end of a joint change has: the leader takes no order that was made for an earlier one.
 pub(crate) fn is_known(group: &Group, report: &Report) -> bool {
-    let mut members = report.members.clone();
-    members.sort_unstable();
-    let is_same = group.members == members && group.leader == Some(report.leader);
-    is_same && group.index > 0 && group.index == report.index
+    let is_same = group.members == report.members || {
+        let mut members = report.members.clone();
+        members.sort_unstable();
+        group.members == members
+    };
+    is_same && group.leader == Some(report.leader) && group.index > 0 && group.index == report.index
 }
 
 struct Look<'a> {
@@ -556,19 +558,22 @@ impl Look<'_> {
 
     /// Whether there is no majority that could make this change, or none behind it.
     fn is_stuck(&self, group: &Group, promote: &[Incarnation], remove: &[Incarnation]) -> bool {
-        let before: Vec<&GroupMember> = group.voters().collect();
-        let promoted = group
-            .members
+        // Of those who vote before it, and behind it: how many they are, and how many are live.
+        let (mut before, mut behind) = ((0, 0), (0, 0));
+        for member in &group.members {
+            let live = usize::from(self.is_live(group, member));
+            let votes = member.role == MemberRole::Voter;
+            if votes {
+                before = (before.0 + 1, before.1 + live);
+            }
+            let stays = votes && !remove.contains(&member.incarnation);
+            if stays || promote.contains(&member.incarnation) {
+                behind = (behind.0 + 1, behind.1 + live);
+            }
+        }
+        [before, behind]
             .iter()
-            .filter(|member| promote.contains(&member.incarnation));
-        let stay = group
-            .voters()
-            .filter(|member| !remove.contains(&member.incarnation));
-        let behind: Vec<&GroupMember> = stay.chain(promoted).collect();
-        [before, behind].iter().any(|voters| {
-            let live = voters.iter().filter(|voter| self.is_live(group, voter)).count();
-            live < majority(voters.len())
-        })
+            .any(|&(count, live)| live < majority(count))
     }
 
     /// What those who are left of a group have applied as its configuration, if it is a later one than was reported and too few

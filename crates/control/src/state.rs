@@ -426,7 +426,7 @@ impl State {
         match self.cluster {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,
             Some(_) => {
-                let count = GroupCount::new(self.group_count).ok_or("1 to 1,024 groups")?;
+                let count = GroupCount::new(self.group_count).ok_or("1 to 4,096 groups")?;
                 let partitions = self.partition_count().ok_or("1 to 4,096 partitions")?;
                 hold(
                     Groups::new(count, partitions).is_some(),

@@ -14,9 +14,10 @@ use ids::{
     SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Most items of a list: more than two replicas of each group that there can be. A longer one is an error.
-const ITEMS_MAX: usize = 4_096;
+const ITEMS_MAX: usize = 16_384;
 
 /// Most bytes of a text. A longer one is an error.
 const TEXT_BYTES_MAX: usize = 4_096;
@@ -113,6 +114,16 @@ impl<T: Wire> Wire for Option<T> {
 
     fn take(input: &mut Reader<'_>) -> Result<Option<T>, DecodeError> {
         input.option(T::take)
+    }
+}
+
+impl<T: Wire> Wire for Arc<T> {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_ref().put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<Arc<T>, DecodeError> {
+        T::take(input).map(Arc::new)
     }
 }
 
@@ -383,7 +394,7 @@ impl Wire for Groups {
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Groups, DecodeError> {
-        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 1,024 groups"))?;
+        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 4,096 groups"))?;
         let partitions = PartitionCount::take(input)?;
         Groups::new(count, partitions).ok_or(input.error("a partition for each group"))
     }

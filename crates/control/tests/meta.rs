@@ -114,6 +114,8 @@ struct Machine {
     memory: BTreeSet<(GroupRef, Incarnation)>,
     starts: u64,
     introducer: usize,
+    /// The newest rules that its build follows.
+    newest: SemanticsVersion,
     notices: Vec<Notice>,
     outcomes: BTreeMap<u64, Result<MetaOutcome, Failure>>,
     settings: BTreeMap<String, String>,
@@ -151,10 +153,15 @@ struct World {
     /// By term. Two meta groups of one cluster, which no operator should make, may share some: `is_split`.
     leaders: BTreeMap<u64, usize>,
     is_split: bool,
-    /// The newest rules that the builds of now follow.
+    /// The newest rules that the builds of nodes follow which start from now on.
     newest: SemanticsVersion,
     /// Whoever leads is of a build that does not say what nodes lack.
     says_no_lack: bool,
+    /// Maps that were sent as a whole, and what was sent in their place.
+    wholes: u64,
+    differences: u64,
+    /// The next map to this machine is lost.
+    lost_map: Option<usize>,
     /// Of the nodes that start from now on.
     name: String,
     boots: BTreeSet<Boot>,
@@ -171,7 +178,7 @@ fn announcement(machine: usize) -> Announcement {
         name: String::new(),
         weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion(1),
-        semantics_max: SemanticsVersion(2),
+        semantics_max: SemanticsVersion::MAP_DIFFERENCES,
     }
 }
 
@@ -191,6 +198,9 @@ impl World {
             leaders: BTreeMap::new(),
             is_split: false,
             newest: announcement(0).semantics_max,
+            wholes: 0,
+            differences: 0,
+            lost_map: None,
             says_no_lack: false,
             name: String::new(),
             boots: BTreeSet::new(),
@@ -225,6 +235,7 @@ impl World {
             memory: BTreeSet::new(),
             starts: 1,
             introducer,
+            newest: self.newest,
             notices: Vec::new(),
             outcomes: BTreeMap::new(),
             settings: BTreeMap::new(),
@@ -311,6 +322,7 @@ impl World {
         let peers = known.map.take().map(|map| map.nodes.keys().copied().collect());
         let restored = known.disk.restored();
         known.starts += 1;
+        known.newest = self.newest;
         known.outcomes.clear();
         known.notices.clear();
         let meta = Meta::restore(
@@ -354,6 +366,17 @@ impl World {
             Some(node) => Contact::Node(node),
             None => Contact::Newcomer(self.newcomer(from)),
         };
+        let is_map = matches!(message, MetaMessage::Map(_) | MetaMessage::Difference(_));
+        if is_map && self.lost_map == Some(to) {
+            self.lost_map = None;
+            return;
+        }
+        self.wholes += u64::from(matches!(message, MetaMessage::Map(_)));
+        if let MetaMessage::Difference(_) = message {
+            let takes_it = self.machines[to].newest >= SemanticsVersion::MAP_DIFFERENCES;
+            assert!(takes_it, "its build knows nothing of differences");
+            self.differences += 1;
+        }
         let bytes = message.encode();
         assert_eq!(MetaMessage::decode(&bytes).as_ref(), Ok(message));
         self.sent += 1;
@@ -1465,6 +1488,88 @@ fn where_an_older_build_leads_a_node_goes_by_the_map() {
     });
 }
 
+/// Something that changes the map, as an operator wants it.
+fn change_map(world: &mut World, seconds: u64) {
+    let leader = world.leader().unwrap();
+    let pause = MetaCommand::Pause {
+        seconds: Some(seconds),
+    };
+    world.machines[leader].meta.as_mut().unwrap().propose(pause);
+}
+
+fn all_know_the_newest_map(world: &World) -> bool {
+    let Some(state) = world.state() else { return false };
+    let mut maps = world.machines.iter().map(|machine| machine.map.as_ref());
+    maps.all(|map| map.is_some_and(|map| map.epoch == state.epoch()))
+}
+
+#[test]
+fn what_has_changed_is_told_in_place_of_the_whole_map() {
+    let mut world = World::cluster(61, 6);
+    let wholes = world.wholes;
+    world.join(0);
+    world.settle(3, 5);
+    let state = world.state().unwrap();
+    let versions = world.maps.range(..=state.epoch()).count() as u64;
+    assert!(
+        versions > 20 && world.differences > versions,
+        "{} of {versions}",
+        world.differences
+    );
+    assert_eq!(world.wholes, wholes + 1, "the one that joined had none");
+    let leader = world.leader().unwrap();
+    let wholes = world.wholes;
+    world.crash(leader);
+    world.run_until(
+        "another one leads, and is followed",
+        Duration::from_secs(20),
+        |world| world.leader().is_some(),
+    );
+    change_map(&mut world, 60);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(
+        world.wholes, wholes,
+        "whoever comes to lead asks first what others have"
+    );
+}
+
+#[test]
+fn nodes_of_builds_that_know_no_differences_get_the_whole_map() {
+    let mut world = World::new(62);
+    world.create(8);
+    world.start();
+    world.newest = SemanticsVersion::HOLDER_READS;
+    (1..4).for_each(|_| _ = world.join(0));
+    world.newest = SemanticsVersion::MAP_DIFFERENCES;
+    (4..6).for_each(|_| _ = world.join(0));
+    world.settle(3, 5);
+    let (wholes, differences) = (world.wholes, world.differences);
+    change_map(&mut world, 60);
+    world.run_for(Duration::from_secs(3));
+    assert!(all_know_the_newest_map(&world));
+    assert!(world.wholes >= wholes + 2 && world.differences > differences);
+    // One of them is started again with the build of the others.
+    let older = (1..4).find(|machine| world.leader() != Some(*machine)).unwrap();
+    world.crash(older);
+    world.boot(older);
+    world.settle(3, 5);
+}
+
+#[test]
+fn who_lost_a_difference_is_told_what_has_changed_since_the_map_that_it_has() {
+    let mut world = World::cluster(63, 5);
+    let leader = world.leader().unwrap();
+    let (wholes, missing) = (world.wholes, (leader + 1) % 5);
+    world.lost_map = Some(missing);
+    change_map(&mut world, 60);
+    world.run_until("it is lost", Duration::from_secs(2), |world| {
+        world.lost_map.is_none()
+    });
+    change_map(&mut world, 61);
+    world.run_until("all know it", Duration::from_millis(700), all_know_the_newest_map);
+    assert_eq!(world.wholes, wholes);
+}
+
 #[test]
 fn a_node_joins_under_the_name_of_one_that_has_ended_and_not_of_one_that_is_there() {
     let mut world = World::cluster(43, 3);
@@ -1772,7 +1877,7 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
         })
     };
     assert!(
-        !map.groups.iter().any(expects),
+        !map.groups.iter().any(|route| expects(route)),
         "nobody begins as whom another has been"
     );
     // Nor is the last start of another node known to it: what that one handed over counts.
@@ -1997,7 +2102,7 @@ fn an_operator_does_not_wait_for_newer_rules() {
     }
     let refused = Err(Failure::Refused(MetaRefusal::Semantics));
     assert_eq!(
-        raise(&mut world, SemanticsVersion(3)),
+        raise(&mut world, SemanticsVersion(SemanticsVersion::CURRENT.0 + 1)),
         refused,
         "nobody knows them"
     );

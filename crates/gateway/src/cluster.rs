@@ -8,6 +8,7 @@
 //! Three machines: who asks groups, the seats of this node's replicas, and who listens to the other nodes. `visits.rs` says which
 //! groups are looked at when; what leaves for other nodes is gathered over a turn, and handed to the driver when it ends.
 
+mod boots;
 mod broken;
 mod group_clients;
 mod handover_image;
@@ -28,6 +29,7 @@ pub(crate) use peers::Peers;
 pub(crate) use seats::{SeatOutput, Seats, may_read_here};
 pub(crate) use visits::Visits;
 
+pub use boots::Boots;
 pub use handover_image::HandoverImage;
 pub use layout::{GroupLayout, Layout};
 pub use replica_view::ReplicaView;

@@ -354,8 +354,7 @@ impl ClusterView {
 
     /// Whether a boot is over, as the cluster knows.
     pub(crate) fn is_dead(&self, boot: Boot) -> bool {
-        self.layout()
-            .is_some_and(|layout| boot <= layout.boots.0 && !layout.boots.1.contains(&boot))
+        self.layout().is_some_and(|layout| layout.boots.is_dead(boot))
     }
 
     /// Whether the node of this boot is known, and there is no link to it.

@@ -100,7 +100,9 @@ pub use backup_stats::{BackupStats, BackupSummary};
 pub use backups::{BackupPiece, BackupQuestion, BackupReplyTo, PieceContent};
 pub use chores::{Chore, SaveTask};
 pub use client::{ClientInfo, Clients, Labels};
-pub use cluster::{ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView};
+pub use cluster::{
+    Boots, ClusterStats, GroupLayout, GroupStats, HandoverImage, Layout, ReplicaStats, ReplicaView,
+};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use disk_stats::{DiskStats, DiskSummary, LogStats, LogSummary, SnapshotStats, SnapshotSummary};

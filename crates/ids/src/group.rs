@@ -29,8 +29,11 @@ impl GroupId {
 pub struct GroupCount(u16);
 
 impl GroupCount {
-    /// Most groups a cluster can have.
-    pub const MAX: u16 = 1_024;
+    /// Most groups a cluster can have: one for each partition that there can be.
+    pub const MAX: u16 = 4_096;
+
+    /// Most groups that a cluster is made with: its first nodes are few, and each of them has a log of every group.
+    pub const CREATED_MAX: u16 = 1_024;
 
     /// Groups that a new cluster gets for each worker of the node that makes it: with three nodes two for each worker, so
     /// that when a node dies the two that a worker of it led can go to different nodes that are left. Each is a log that costs its
@@ -41,10 +44,10 @@ impl GroupCount {
     /// How many groups a cluster gets if nobody says: for so many workers of its first node.
     pub fn for_workers(workers: u16) -> GroupCount {
         let count = workers.max(1).saturating_mul(GroupCount::PER_WORKER);
-        GroupCount(count.min(GroupCount::MAX))
+        GroupCount(count.min(GroupCount::CREATED_MAX))
     }
 
-    /// `None` unless `1..=1024`.
+    /// `None` unless `1..=4096`.
     pub fn new(count: u16) -> Option<GroupCount> {
         (1..=GroupCount::MAX)
             .contains(&count)

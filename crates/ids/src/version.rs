@@ -53,7 +53,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::HOLDER_READS;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::MAP_DIFFERENCES;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -64,4 +64,6 @@ impl SemanticsVersion {
     pub const ONE_PHASE: SemanticsVersion = SemanticsVersion(4);
     /// Every build that follows these rules answers a transaction what it reads under its own locks. Entries are as before.
     pub const HOLDER_READS: SemanticsVersion = SemanticsVersion(5);
+    /// Every build that follows these rules takes what has changed in a map in place of the whole. Entries are as before.
+    pub const MAP_DIFFERENCES: SemanticsVersion = SemanticsVersion(6);
 }

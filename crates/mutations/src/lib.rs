@@ -225,6 +225,10 @@ pub enum Mutation {
     UnknownLearnerKept,
     /// What an earlier start of its node said of it counts.
     FormerReportCounts,
+    /// Groups are not told who has died since their leader came to lead.
+    LaterDeathNotTold,
+    /// What has changed in a map is applied to whatever map there is.
+    DifferenceOnAnyBase,
     /// What a replica says of its log is said before that is synced.
     ReportNotSynced,
     /// Who has nothing counts as asked.
@@ -388,6 +392,8 @@ impl Mutation {
         Mutation::AskedForGood,
         Mutation::UnknownLearnerKept,
         Mutation::FormerReportCounts,
+        Mutation::DifferenceOnAnyBase,
+        Mutation::LaterDeathNotTold,
         Mutation::ReportNotSynced,
         Mutation::EmptyCounts,
         Mutation::LaterMembersPassedOver,

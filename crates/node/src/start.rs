@@ -152,7 +152,7 @@ fn workers_of(settings: &Settings) -> usize {
         Some(workers) => usize::from(workers),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::MAX)))
+    workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::CREATED_MAX)))
 }
 
 /// What the workers' loops wait with, and what lies between them.

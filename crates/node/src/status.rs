@@ -189,7 +189,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     };
     let wanted = ledger.as_ref().map(|ledger| usize::from(ledger.replicas_wanted));
     // Without a word from the meta group: as many as most groups have.
-    let most = map.groups.iter().map(voters).max().unwrap_or(1);
+    let most = map.groups.iter().map(|route| voters(route)).max().unwrap_or(1);
     let wanted = wanted.or(map.resize.map(|resizing| usize::from(resizing.wanted)));
     let factor = wanted.unwrap_or(most).min(map.nodes.len());
     let (settings, secrets) = shared.settings_that_were_set();

@@ -428,7 +428,7 @@ mod tests {
         #[test]
         fn no_placement_costs_less(task in task()) {
             let (members, group_count, rf, before) = &task;
-            let groups = GroupCount::new(*group_count).expect("it is between 1 and 1,024");
+            let groups = GroupCount::new(*group_count).expect("it is between 1 and 4,096");
             let placement = place(members, groups, *rf, before);
             prop_assert_eq!(costs(&task, &placement), costs_min(&task));
             prop_assert_eq!(&place(members, groups, *rf, &placement), &placement, "the same members move nothing");

@@ -3,9 +3,9 @@
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, Command, value_parser};
-use ids::DurabilityMode;
+use ids::{DurabilityMode, GroupCount};
 use mutations::Mutation;
-use sim::{NODES_MAX, Options, WORKERS_MAX};
+use sim::{NODES_MAX, Options, SCALE_NODES_MAX, SCALE_NODES_MIN, WORKERS_MAX};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -20,8 +20,17 @@ pub(crate) enum Seeds {
     Many { first: u64, count: u64 },
 }
 
+/// Clusters with stubbed data.
+pub(crate) struct Scale {
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) groups: u16,
+    pub(crate) json: Option<PathBuf>,
+}
+
 /// What is asked for.
 pub(crate) struct Plan {
+    /// In place of seeds.
+    pub(crate) scale: Option<Scale>,
     pub(crate) seeds: Seeds,
     pub(crate) options: Options,
     pub(crate) time: Option<Duration>,
@@ -45,6 +54,11 @@ simulated.
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
   sim --durability relaxed,strict     groups that outlive the processes, and the loss of power
+
+  sim --scale 10,100,1000 --stub      no seeds: what it costs clusters of so many nodes that one joins, is drained, dies, or a zone
+                                      is lost. The meta group, placement and every node's part in them are those of production, and
+                                      so are the bytes of all messages; groups of keys have configurations and no keys. Everything
+                                      but the CPU time is the same each time. Takes some minutes for 1000 nodes
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
@@ -78,6 +92,13 @@ fn command() -> Command {
         "NAME",
         "Plants a mistake, and succeeds if it is caught",
     );
+    let scale = option(
+        "scale",
+        "LIST",
+        "Simulates clusters of these numbers of nodes, and says how what changes cost grows with them",
+    );
+    let groups = option("groups", "COUNT", "Groups of the clusters of --scale").default_value("4096");
+    let json = option("json", "FILE", "Where to write what --scale found, as JSON");
     let history = option(
         "history",
         "FILE",
@@ -155,6 +176,22 @@ fn command() -> Command {
         )
         .arg(option("minutes", "MINUTES", "Begins no seed after so long").value_parser(number()))
         .arg(threads.value_parser(number().range(1..=THREADS_MAX)))
+        .arg(
+            scale
+                .value_delimiter(',')
+                .value_parser(number().range(SCALE_NODES_MIN as u64..=SCALE_NODES_MAX as u64))
+                .requires("stub")
+                .conflicts_with_all(["seed", "mutation", "history"]),
+        )
+        .arg(
+            Arg::new("stub")
+                .long("stub")
+                .help("Of --scale: groups have no data, which is the only way so far")
+                .requires("scale")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(groups.value_parser(number().range(1..=u64::from(GroupCount::MAX))))
+        .arg(json.value_parser(value_parser!(PathBuf)).requires("scale"))
         .arg(history.value_parser(value_parser!(PathBuf)))
 }
 
@@ -196,7 +233,14 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             count: number("seeds").unwrap_or(1),
         },
     };
+    let sizes = matches.get_many::<u64>("scale");
+    let scale = sizes.map(|sizes| Scale {
+        sizes: sizes.map(|&nodes| nodes as usize).collect(),
+        groups: number("groups").map_or(GroupCount::MAX, |groups| groups as u16),
+        json: matches.get_one::<PathBuf>("json").cloned(),
+    });
     Ok(Plan {
+        scale,
         seeds,
         options: Options {
             nodes,

@@ -18,6 +18,7 @@ mod full_node;
 mod network;
 mod node;
 mod reply;
+mod scale;
 mod seed;
 mod swarm;
 mod trace;
@@ -26,6 +27,7 @@ mod world;
 
 pub use full_node::given_up;
 pub use node::Shape;
+pub use scale::{SCALE_NODES_MAX, SCALE_NODES_MIN, ScaleReport, SizeReport, StepReport, scale, simulate};
 pub use seed::{Failure, Options, Summary, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
 pub use world::faults::{Mishaps, mishaps, zones_lost};

@@ -3,7 +3,7 @@
 mod cli;
 mod progress;
 
-use cli::Seeds;
+use cli::{Scale, Seeds};
 use progress::Progress;
 use sim::Failure;
 use std::process::ExitCode;
@@ -16,6 +16,9 @@ fn main() -> ExitCode {
         Ok(plan) => plan,
         Err(error) => error.exit(),
     };
+    if let Some(scale) = &plan.scale {
+        return measure(scale);
+    }
     let (first, last) = match plan.seeds {
         Seeds::One(seed) => (seed, seed),
         Seeds::Many { first, count } => (first, first.saturating_add(count - 1)),
@@ -76,6 +79,26 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         None => ExitCode::FAILURE,
+    }
+}
+
+/// Simulates clusters of several sizes, and prints what it cost them.
+fn measure(scale: &Scale) -> ExitCode {
+    let started = Instant::now();
+    let report = sim::scale(&scale.sizes, scale.groups, |size| {
+        eprintln!("{} nodes: {:.0} s", size.nodes, started.elapsed().as_secs_f64());
+    });
+    println!("{} groups, commit {}\n", report.groups, commit());
+    print!("{}", report.markdown());
+    let Some(path) = &scale.json else {
+        return ExitCode::SUCCESS;
+    };
+    match std::fs::write(path, report.json()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{} could not be written: {error}", path.display());
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! 1. A start is listed in no later map than the newest that is known.
 //! 2. A start that is counted asks for that no more.
 
-use super::cluster_view::ClusterView;
+use super::cluster_view::{Adopted, ClusterView};
 use super::contact::Contact;
 use super::effects::{Failure, MetaEffects, Notice, Started};
 use super::leader_search::LeaderSearch;
@@ -23,6 +23,7 @@ use crate::goal::NodeGoal;
 use crate::group::GroupRef;
 use crate::lack::Lack;
 use crate::map::RoutingMap;
+use crate::map_difference::MapDifference;
 use crate::outage::Outage;
 use crate::recovery_source::RecoverySource;
 use consensus::Term;
@@ -97,6 +98,10 @@ struct Heartbeats {
     /// Those that nobody answered.
     unanswered: u32,
     is_due: bool,
+    /// When another one that leads was last answered by this one, which leads too.
+    answered_leader: Option<Monotonic>,
+    /// The map that is known is not what others take it for: none is said to be.
+    wants_whole: bool,
 }
 
 impl Heartbeats {
@@ -409,13 +414,41 @@ impl Agent {
 
     /// A map has come. Whether it is news.
     pub(crate) fn on_map(&mut self, map: &Arc<RoutingMap>, out: &mut MetaEffects) -> bool {
-        if !self.view.adopt_map(map, out) {
+        // Who has another map of this version is told the whole to take its place. One that is older is all that there is to be had for now.
+        let wants_whole = std::mem::take(&mut self.heartbeats.wants_whole);
+        if !self.view.adopt_map(map, wants_whole, out) {
             return false;
         }
+        self.on_news_of_map(map);
+        true
+    }
+
+    /// What has changed in the map has come: the map, if that is news. Who lacks what it leads on from says at once what it has. Who has
+    /// another map of the version that it leads on from says that it has none, and is told the whole.
+    pub(crate) fn on_difference(
+        &mut self,
+        difference: &MapDifference,
+        out: &mut MetaEffects,
+    ) -> Option<Arc<RoutingMap>> {
+        match self.view.adopt_difference(difference, out) {
+            Adopted::News(map) => {
+                self.on_news_of_map(&map);
+                Some(map)
+            }
+            Adopted::Old => None,
+            unfit @ (Adopted::Ahead | Adopted::Unfit) => {
+                self.heartbeats.wants_whole |= unfit == Adopted::Unfit;
+                self.heartbeats.is_due = true;
+                None
+            }
+        }
+    }
+
+    fn on_news_of_map(&mut self, map: &RoutingMap) {
+        self.heartbeats.wants_whole = false;
         if self.search.leader().is_none() && map.meta.leader != self.node() {
             self.search.set(map.meta.leader);
         }
-        true
     }
 
     /// What the map says of this node itself.
@@ -497,17 +530,34 @@ impl Agent {
         let tries = self.heartbeats.unanswered;
         self.heartbeats.unanswered = tries.saturating_add(1);
         if let Some(to) = self.whom_to_ask(tries) {
-            let node_heartbeat = NodeHeartbeat {
-                boot: self.counted().map(|(_, boot)| boot),
-                epoch: self.view.epoch(),
-                settings_version: self.view.settings_version(),
-                group_reports: self.own.groups.values().cloned().collect(),
-                recovery_sources: self.own.recovery_sources.clone(),
-                given_up: self.own.given_up.clone(),
-                memory: self.own.memory,
-            };
-            out.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));
+            self.send_heartbeat_to(to, out);
         }
+    }
+
+    /// Another one says that it leads, to one that leads too: who knows more finds out by what it is answered.
+    pub(crate) fn answer_other_leader(&mut self, other: Contact, now: Monotonic, out: &mut MetaEffects) {
+        let answered = &mut self.heartbeats.answered_leader;
+        if answered.is_none_or(|answered| now >= answered.after(NODE_HEARTBEAT)) {
+            *answered = Some(now);
+            self.send_heartbeat_to(other, out);
+        }
+    }
+
+    fn send_heartbeat_to(&self, to: Contact, out: &mut MetaEffects) {
+        let node_heartbeat = NodeHeartbeat {
+            boot: self.counted().map(|(_, boot)| boot),
+            epoch: if self.heartbeats.wants_whole {
+                Epoch(0)
+            } else {
+                self.view.epoch()
+            },
+            settings_version: self.view.settings_version(),
+            group_reports: self.own.groups.values().cloned().collect(),
+            recovery_sources: self.own.recovery_sources.clone(),
+            given_up: self.own.given_up.clone(),
+            memory: self.own.memory,
+        };
+        out.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));
     }
 
     /// Says who leads, if that is news; `led` is the term in which this node does.

@@ -3,6 +3,7 @@
 
 use super::contact::Contact;
 use super::message::NodeHeartbeat;
+use super::telling::Telling;
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::lack::Lack;
@@ -73,6 +74,7 @@ struct Looks {
     has_news: bool,
     /// The last entry that came of the last look.
     awaited: Index,
+    count: u64,
 }
 
 /// Since when this one knows of what the state has without a time.
@@ -134,8 +136,7 @@ pub(crate) struct LeaderState {
     /// How much each node said last that it holds.
     memory: BTreeMap<NodeId, NodeMemory>,
     pub(crate) found: Found,
-    /// Epoch and version of the settings, as far as each node was told.
-    told: BTreeMap<NodeId, (Epoch, u64)>,
+    pub(crate) telling: Telling,
     waiting: BTreeMap<Index, Waiting>,
     looks: Looks,
     fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
@@ -155,12 +156,13 @@ impl LeaderState {
             given_up: BTreeMap::new(),
             memory: BTreeMap::new(),
             found: Found::default(),
-            told: BTreeMap::new(),
+            telling: Telling::default(),
             waiting: BTreeMap::new(),
             looks: Looks {
                 last: None,
                 has_news: true,
                 awaited: Index(0),
+                count: 0,
             },
             fills: BTreeMap::new(),
             noticed: Noticed::default(),
@@ -177,14 +179,15 @@ impl LeaderState {
         state: &State,
         now: Monotonic,
     ) {
-        let Some(known) = state.nodes().get(&node) else {
+        let (epoch, settings_version) = (node_heartbeat.epoch, node_heartbeat.settings_version);
+        let known = state.nodes().get(&node);
+        let is_present = known.is_some_and(|known| node_heartbeat.boot == Some(known.boot));
+        // Of a start that is not counted it is not known of which build it is: it is told whole maps.
+        let epoch = if is_present { epoch } else { Epoch(0) };
+        self.telling.hear(node, (epoch, settings_version));
+        let Some(known) = known.filter(|_| is_present) else {
             return;
         };
-        self.told
-            .insert(node, (node_heartbeat.epoch, node_heartbeat.settings_version));
-        if node_heartbeat.boot != Some(known.boot) {
-            return;
-        }
         if self.heard.insert(node, (known.boot, now)).is_none() {
             self.looks.has_news = true;
         }
@@ -387,6 +390,12 @@ impl LeaderState {
 
     pub(crate) fn on_look(&mut self, now: Monotonic) {
         (self.looks.last, self.looks.has_news) = (Some(now), false);
+        self.looks.count += 1;
+    }
+
+    /// How often there was a look since this one leads.
+    pub(crate) fn looks(&self) -> u64 {
+        self.looks.count
     }
 
     pub(crate) fn await_entry(&mut self, index: Index) {
@@ -394,7 +403,8 @@ impl LeaderState {
     }
 
     pub(crate) fn next_timer(&self, applied: Index) -> Option<Monotonic> {
-        (self.is_established && applied >= self.looks.awaited).then(|| self.look_at())
+        let look = (self.is_established && applied >= self.looks.awaited).then(|| self.look_at());
+        look.into_iter().chain(self.telling.next_timer()).min()
     }
 
     // ---- who waits
@@ -433,34 +443,6 @@ impl LeaderState {
     pub(crate) fn on_applied(&mut self, index: Index, term: Term) -> Option<Waiting> {
         self.is_established |= term == self.term;
         self.waiting.remove(&index).filter(|waiting| waiting.term == term)
-    }
-
-    // ---- who was told
-
-    /// The nodes that do not know this much, which are taken to be told now; and those that are gone, to be told a last
-    /// time.
-    pub(crate) fn untold(
-        &mut self,
-        me: NodeId,
-        state: &State,
-        version: (Epoch, u64),
-    ) -> Vec<(NodeId, (Epoch, u64))> {
-        let nodes = state.nodes();
-        let gone = self.told.extract_if(.., |node, _| !nodes.contains_key(node));
-        let mut untold: Vec<(NodeId, (Epoch, u64))> = gone.collect();
-        for &node in nodes.keys().filter(|&&node| node != me) {
-            let known = self.told.entry(node).or_default();
-            if known.0 < version.0 || known.1 < version.1 {
-                untold.push((node, *known));
-                *known = version;
-            }
-        }
-        untold
-    }
-
-    /// Nobody knows what the node knows.
-    pub(crate) fn forget_told(&mut self, node: NodeId) {
-        self.told.remove(&node);
     }
 
     // ---- members that need the state

@@ -8,6 +8,7 @@ use super::leader_state::{LeaderState, Recipient};
 use super::message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
 use super::proposal::Proposal;
 use super::seat::Applied;
+use super::telling::Versions;
 use super::voter::{Seated, Voter};
 use crate::command::{MetaCommand, MetaRefusal, Report};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
@@ -21,7 +22,7 @@ use crate::reconciler::steps;
 use crate::recovery_source::RecoverySource;
 use crate::step::{Order, ReconcileStep};
 use consensus::{Members, ReadPermit, Term};
-use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
+use ids::{Boot, Incarnation, Monotonic, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::BTreeMap;
 
@@ -32,9 +33,10 @@ const LAG_MAX: u64 = 64;
 pub(super) enum Duty {
     /// To leave its seat: the map that it knows is of a meta group that has begun anew without this node.
     Leave,
-    /// To tell these nodes what is newer than this, and to look at the cluster if it is time.
+    /// To say to some nodes who leads, to others what is newer than this, and to look at the cluster if it is time.
     Serve {
-        untold: Vec<(NodeId, (Epoch, u64))>,
+        greeted: Vec<NodeId>,
+        untold: Vec<(NodeId, Versions)>,
         looks: bool,
     },
 }
@@ -387,11 +389,32 @@ impl Voter {
         if leader_state.is_established && surely_leads && agent.view.epoch() > state.epoch() {
             return Some(Duty::Leave);
         }
-        let version = (state.epoch(), state.settings_version());
+        let versions = (state.epoch(), state.settings_version());
+        let due = leader_state.telling.due(node, state, versions, now);
         Some(Duty::Serve {
-            untold: leader_state.untold(node, state, version),
+            greeted: due.greeted,
+            untold: due.untold,
             looks: leader_state.is_look_due(seat.applied(), now),
         })
+    }
+
+    /// Says to a node who leads, which answers with what it knows.
+    pub(super) fn greet(&self, node: NodeId, agent: &Agent, now: Monotonic, out: &mut MetaEffects) {
+        let Some(leader_state) = self.leader_state() else {
+            return;
+        };
+        let reply = MetaMessage::NodeHeartbeatReply {
+            leader: agent.node(),
+            leads: true,
+            recovery_sources: leader_state.recovery_sources(now),
+        };
+        out.send(Contact::Node(node), reply);
+    }
+
+    /// Whether the build of a node takes what has changed in place of a whole map.
+    pub(super) fn takes_differences(&self, node: NodeId) -> bool {
+        let known = self.state().and_then(|state| state.nodes().get(&node));
+        known.is_some_and(|known| known.announcement.semantics_max >= SemanticsVersion::MAP_DIFFERENCES)
     }
 
     /// One look of the reconciler, and what comes of it.

@@ -4,7 +4,8 @@
 //!   any node --Request--> who leads the meta group: a proposal     --Answer--> what became of it, or who leads
 //!   any node --NodeHeartbeat--> who leads: I live, I know this much, my groups look so
 //!                                                    --NodeHeartbeatReply--> so do I, or who leads
-//!   who leads --Map, Settings--> every node          who leads --Order--> the node that leads a group
+//!   who leads --Map or Difference, Settings--> every node
+//!           who leads --Order--> the node that leads a group
 //!   members   --Raft, Beat, BeatAnswer--> members    who leads --State--> a new member --StateHeld--> who leads
 //! ```
 //!
@@ -16,6 +17,7 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::lack::Lack;
 use crate::map::RoutingMap;
+use crate::map_difference::MapDifference;
 use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
 use crate::outage::Outage;
@@ -74,6 +76,8 @@ pub enum MetaMessage {
     Lack(Lack),
     /// The table, of whoever has a newer one.
     Map(Arc<RoutingMap>),
+    /// What leads from one table to the next, to nodes that follow [`ids::SemanticsVersion::MAP_DIFFERENCES`].
+    Difference(Arc<MapDifference>),
     /// What is set for the whole cluster.
     Settings {
         /// How often anything was set.
@@ -277,6 +281,10 @@ impl Wire for MetaMessage {
                 out.push(14);
                 lack.put(out);
             }
+            MetaMessage::Difference(difference) => {
+                out.push(15);
+                difference.put(out);
+            }
         }
     }
 
@@ -319,6 +327,7 @@ impl Wire for MetaMessage {
             },
             13 => MetaMessage::Outage(Wire::take(input)?),
             14 => MetaMessage::Lack(Wire::take(input)?),
+            15 => MetaMessage::Difference(Wire::take(input)?),
             _ => return Err(input.error("a tag of a message")),
         })
     }

@@ -16,6 +16,8 @@ use super::book::Book;
 use super::effects::{MetaWrite, Record};
 use super::proposal::Proposal;
 use crate::command::{MetaOutcome, MetaRefusal};
+use crate::group::GroupRef;
+use crate::state::State;
 use bytes::Bytes;
 use consensus::{
     Config, Durability, EntryEffect, HardState, Index, LogEntry, Members, RaftMessage, RaftNode, Saved,
@@ -87,6 +89,31 @@ pub struct Restored {
 }
 
 impl Restored {
+    /// A log that begins with this state, as the member `me` of the meta group has it: for simulations of clusters that are large from
+    /// the beginning. None if `me` is no member.
+    pub fn of_state(state: &State, me: Incarnation) -> Option<Restored> {
+        let group = state.groups().get(&GroupRef::Meta)?;
+        if !group.members.iter().any(|member| member.incarnation == me) {
+            return None;
+        }
+        let (index, term) = (Index(group.index.max(1)), Term(group.term));
+        let mut book = Book::blank();
+        book.state.clone_from(state);
+        book.configured = index;
+        let members = Members::of_voters(group.voters().map(|voter| voter.incarnation));
+        let point = SnapshotPoint { index, term, members };
+        let hard_state = HardState {
+            term,
+            commit: index,
+            ..HardState::default()
+        };
+        Some(Restored {
+            hard_state,
+            snapshot: Some((point, book.encode_for(me))),
+            entries: Vec::new(),
+        })
+    }
+
     /// The state behind all that is there, and its place. Committed or not: those who are gone may have acknowledged it, and who is alone has. None
     /// if there is none that can be read.
     pub(super) fn book(&self) -> Option<((Index, Term), Book)> {

@@ -242,7 +242,7 @@ impl Voter {
                 beats.reconnected(now);
             }
             if let Some(leader_state) = &mut seated.leader_state {
-                leader_state.forget_told(node);
+                leader_state.telling.forget(node);
             }
         } else if is_leaders {
             seated.seat.raft.leader_link_lost(now);

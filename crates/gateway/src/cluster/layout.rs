@@ -1,9 +1,11 @@
 //! The cluster as the groups of a node need it: who holds what.
 
+use super::boots::Boots;
 use consensus::Durability;
 use control::{RoutingMap, Standing};
 use ids::{Boot, DurabilityMode, Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One version of it, made from the map that the meta group has committed. Nobody changes it: a later one replaces it.
 #[derive(Clone, Debug)]
@@ -26,8 +28,8 @@ pub struct Layout {
     pub change: u64,
     /// When it is to, as the map says: the node may not have followed yet.
     pub ordered: DurabilityMode,
-    /// The newest boot there has been, and those that live.
-    pub boots: (Boot, Vec<Boot>),
+    /// The boots that there are, and those that live.
+    pub boots: Arc<Boots>,
     /// Where the boots are that are present.
     pub nodes: BTreeMap<Boot, NodeId>,
 }
@@ -135,7 +137,7 @@ impl Layout {
                 former: route.former.clone(),
             }
         });
-        let boots: Vec<Boot> = map.nodes.values().map(|site| site.boot).collect();
+        let boots = map.nodes.values().map(|site| site.boot);
         let alive = map
             .nodes
             .values()
@@ -151,7 +153,7 @@ impl Layout {
             durability: map.durability,
             change: 0,
             ordered: map.durability,
-            boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
+            boots: Arc::new(Boots::new(boots.max().unwrap_or(boot), alive)),
             nodes: map.nodes.iter().map(|(node, site)| (site.boot, *node)).collect(),
         }
     }
@@ -193,7 +195,7 @@ impl Layout {
             durability: DurabilityMode::Memory,
             change: 0,
             ordered: DurabilityMode::Memory,
-            boots: (boot, vec![boot]),
+            boots: Arc::new(Boots::new(boot, [boot])),
             nodes: [(boot, me)].into(),
         }
     }

@@ -1,13 +1,15 @@
 //! The place of one group's replica on this node: which replica sits there, which did before, and what is to become of it.
 
+use super::boots::Boots;
 use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
-use ids::{Epoch, GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
 use replica::{Effects, Input, LogBase, Member, MemberCounts, Replica, Request, Turn};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
@@ -20,6 +22,9 @@ const HAND_OVER_AGAIN: Duration = Duration::from_secs(2);
 /// Entries by which a member may lag and still count as caught up. One that has nothing never does, however short the log is: as a
 /// voter it would be counted on, and its node may be gone already.
 const LAG_MAX: u64 = 64;
+
+/// As whom, and in which term, a replica leads; none if it does not.
+pub(super) type Reign = Option<(Incarnation, Term)>;
 
 /// See the file's header.
 #[derive(Default)]
@@ -35,8 +40,9 @@ pub(crate) struct Seat {
     pub(super) stopped: Option<String>,
     /// The term of the replica that was here.
     left_in: Term,
-    /// The epoch up to which the group was told of dead boots, while this replica leads it.
-    pub(super) fenced: Option<Epoch>,
+    /// In which term, and as whom, this replica last asked that the group be told who is dead, and by which boots. What was asked for in
+    /// another term may have come to nothing.
+    pub(super) fenced: Option<(Reign, Arc<Boots>)>,
     /// What the members before this one did.
     past: MemberCounts,
     /// The term in which leadership was offered to another, because the node stops, and to whom.

@@ -16,10 +16,11 @@
 //! 2. A replica that has a part in its group's log is one that the cluster has named.
 //! 3. Between commands, nothing that was read under a lease is left to be told.
 
+use super::boots::Boots;
 use super::broken::{DIFFERS, guard};
 use super::group_clients::known_leader;
 use super::open_entries::OpenEntries;
-use super::seat::Seat;
+use super::seat::{Reign, Seat};
 use super::state_copies::StateCopies;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
@@ -40,6 +41,7 @@ use replica::{
     Replica, Sender, locks_of,
 };
 use resp::Args;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// See the file's header.
@@ -453,10 +455,15 @@ impl Seats {
         let (seat, replica) = (&mut self.seats[index], &cx.local.replicas[index]);
         let without_strangers = seat.without_strangers(layout.group(replica.group()), replica, cx.now);
         if replica.leader().is_some() {
-            if seat.fenced < Some(layout.epoch) {
-                seat.fenced = Some(layout.epoch);
-                let (newest, alive) = &layout.boots;
-                let fence = keyspace::Fence::new(*newest, alive.iter().copied());
+            let term = replica.member().map(Member::term);
+            let reign = seat.incarnation.zip(term);
+            let told = seat.fenced.replace((reign, Arc::clone(&layout.boots)));
+            let is_told = |(by, told): &(Reign, Arc<Boots>)| {
+                let has_died = !Arc::ptr_eq(told, &layout.boots) && layout.boots.has_died_since(told);
+                *by == reign && (!has_died || mutations::is(Mutation::LaterDeathNotTold))
+            };
+            if !told.as_ref().is_some_and(is_told) {
+                let fence = layout.boots.fence();
                 self.step(cx, index, Input::Own(&keyspace::EntryOperation::Fence { fence }));
             }
             let replica = &cx.local.replicas[index];

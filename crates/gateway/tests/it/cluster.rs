@@ -4,6 +4,7 @@ use crate::out_of_reach::key;
 use crate::world::{World, first_of};
 use consensus::{Index, MessageBody, RaftMessage, Term};
 use control::Order;
+use gateway::{Boots, Layout};
 use ids::{Boot, DurabilityMode, GroupId, Incarnation, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use options::DurabilityChoice;
@@ -1025,7 +1026,7 @@ fn what_waits_for_groups_that_can_have_no_leader_does_not_hold_up_a_node_that_st
             world.restart(node);
         }
         let boots = |number: u64| Boot(100 * (moment as u64 + 1) + number);
-        world.lay_out(|layout| layout.boots = (boots(3), (1..=3).map(boots).collect()));
+        world.lay_out(|layout| layout.boots = Boots::new(boots(3), (1..=3).map(boots)).into());
         let reply = world.run(1, 3, &format!("MGET {a} {b}"));
         let values: Vec<&str> = reply.split(' ').collect();
         assert_eq!(values[2], values[4], "all of it, or nothing: {reply}");
@@ -1036,6 +1037,43 @@ fn what_waits_for_groups_that_can_have_no_leader_does_not_hold_up_a_node_that_st
         world.turns(2_000);
         (0..3).for_each(|node| assert_eq!(world.transactions_left(node), 0, "of node {node}"));
     }
+}
+
+/// How many entries the leader of all groups puts into their logs because of another version of the map.
+fn told_of(world: &mut World, change: impl FnOnce(&mut Layout)) -> u64 {
+    let before = world.proposed(0);
+    world.lay_out(change);
+    world.turns(200);
+    world.proposed(0) - before
+}
+
+/// How many groups of four are told that a node has died.
+fn told_of_a_death() -> u64 {
+    let mut world = replicated(4);
+    world.turns(200);
+    assert_eq!(
+        told_of(&mut world, |_| {}),
+        0,
+        "nothing but the version is another"
+    );
+    let all = |newest: u64| Boots::new(Boot(newest), (1..=newest).map(Boot)).into();
+    assert_eq!(
+        told_of(&mut world, |layout| layout.boots = all(4)),
+        0,
+        "a node joins"
+    );
+    told_of(&mut world, |layout| {
+        layout.boots = Boots::new(Boot(4), [1, 2, 3].map(Boot)).into()
+    })
+}
+
+#[test]
+fn groups_are_told_of_the_dead_when_somebody_has_died_and_of_no_other_version_of_the_map() {
+    assert_eq!(told_of_a_death(), 4, "each group once");
+    mutations::plant(Some(Mutation::LaterDeathNotTold));
+    let told = told_of_a_death();
+    mutations::plant(None);
+    assert_eq!(told, 0, "the mistake is noticed");
 }
 
 #[test]

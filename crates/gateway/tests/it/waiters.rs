@@ -115,7 +115,7 @@ fn nothing_is_popped_for_clients_whose_node_is_gone() {
         let mut world = replicated(4);
         world.lay_out(|layout| {
             let boots = [1, 2, 3].map(Boot);
-            layout.boots = (Boot(3), boots.to_vec());
+            layout.boots = gateway::Boots::new(Boot(3), boots.iter().copied()).into();
             layout.nodes = boots.into_iter().zip([0, 1, 2].map(NodeId)).collect();
         });
         world.turns(30);

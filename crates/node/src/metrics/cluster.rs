@@ -16,7 +16,7 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
     let groups = || stats.iter().flat_map(|stats| &stats.groups);
     let own = me.0.to_string();
     let site = seen.map.nodes.get(&me);
-    let text = |of: fn(&Site) -> &str| site.map_or("", of);
+    let text = |of: fn(&Site) -> &str| site.map_or("", |site| of(site));
     page.family(
         "chorale_node_info",
         MetricKind::Gauge,

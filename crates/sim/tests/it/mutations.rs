@@ -232,7 +232,7 @@ const IN_PAIRS: &[Mutation] = &[Mutation::RemovalNotStamped];
 fn an_absence_that_seems_older_than_it_is_is_noticed() {
     let options = Options {
         nodes: 2..=2,
-        workers: 2..=2,
+        workers: 1..=3,
         ..Options::default()
     };
     is_caught_with(Mutation::RemovalNotStamped, options);
@@ -319,6 +319,11 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::MapForgets,
     // A leader of before that lives and is not heard when its group begins anew: the same file.
     Mutation::RecoveredDoesNotWait,
+    // A transaction whose coordinator is dead, of a leader that led before: `crates/gateway/tests/it/cluster.rs`.
+    Mutation::LaterDeathNotTold,
+    // A map that another one leads on from and that was lost, or is another one: `crates/control/src/map_difference.rs`, and whole
+    // clusters in `crates/control/tests/meta.rs`.
+    Mutation::DifferenceOnAnyBase,
     // A learner that votes and does not know it, and a leader that dies just then: `crates/control/tests/state.rs`.
     Mutation::NotAllAsked,
     // What a later log says of the members is looked at as well, since groups begin anew by themselves (decision 0045): 1 seed in

@@ -352,7 +352,7 @@ fn disks_that_hang_or_lie_and_directories_that_are_put_back_lose_nothing() {
         let draw = |seed: &u64| Swarm::draw(*seed, &options);
         find_nothing((1..).filter(|seed| draw(seed).hangs > 0).take(2), &options);
         let is_harmed = |swarm: Swarm| swarm.misplaced > 0 && swarm.old_disks > 0 && swarm.hangs == 0;
-        find_nothing((1..).filter(|seed| is_harmed(draw(seed))).take(8), &options);
+        find_nothing((1..).filter(|seed| is_harmed(draw(seed))).take(40), &options);
     }
     let after = sim::mishaps();
     let hung = after.hung - before.hung;

@@ -1,0 +1,34 @@
+//! Clusters with stubbed data, small ones: by the thousand nodes they run from the command line.
+
+use sim::{SizeReport, StepReport, simulate};
+use std::time::Duration;
+
+/// What does not depend on the machine.
+fn counted(size: &SizeReport) -> Vec<StepReport> {
+    let steps = size.steps.iter().cloned();
+    let timeless = |step: StepReport| StepReport {
+        cpu: Duration::ZERO,
+        longest_look: Duration::ZERO,
+        ..step
+    };
+    steps.map(timeless).collect()
+}
+
+#[test]
+fn the_same_cluster_costs_the_same_each_time() {
+    assert_eq!(counted(&simulate(9, 32)), counted(&simulate(9, 32)));
+}
+
+#[test]
+fn a_node_that_joins_moves_its_share_and_all_know_each_map_within_a_second() {
+    let size = simulate(15, 128);
+    for step in &size.steps {
+        assert!(step.known_after < Duration::from_secs(1), "{step:?}");
+        assert!(step.looks > 0 && step.sent.messages > 0, "{step:?}");
+    }
+    let joined = &size.steps[1];
+    let most = size.replicas as f64 * (1.0 / 16.0 + 0.05);
+    assert!(joined.moved > 0 && (joined.moved as f64) <= most, "{joined:?}");
+    let steady = &size.steps[0];
+    assert_eq!((steady.epochs, steady.moved), (0, 0), "nothing changes");
+}
