@@ -1655,7 +1655,7 @@ impl Coordinator {
         let of_group = |(group, (_, replies)): (GroupId, (_, Replies))| (group, replies.bytes().to_vec());
         let parts = parts.map(of_group).collect();
         if let Some(run) = &mut open.run {
-            run.on_answered(parts);
+            run.on_answered(parts, cx.groups, cx.turn.answers_bytes_max);
         }
         self.go_on_answered(cx, txn);
     }

@@ -382,3 +382,30 @@ fn what_a_command_makes_beside_its_words_is_counted() {
     world.send(0, 7, &format!("EVAL {script} 0"));
     assert_eq!(beside(&mut world, 0, 7), (":2001".to_owned(), 0));
 }
+
+#[test]
+fn all_keys_are_named_to_a_script_step_by_step_and_others_have_their_turns_between() {
+    for mut world in [spread(1, 4), replicated(4)] {
+        for first in (0..40_000).step_by(1_000) {
+            let pairs: Vec<String> = (first..first + 1_000).map(|n| format!("key:{n} x")).collect();
+            assert_eq!(world.run(0, 8, &format!("MSET {}", pairs.join(" "))), "+OK");
+        }
+        let script = "redis.call('DEL','key:7')redis.call('SET','new','x')return\t#redis.call('KEYS','*')";
+        world.send(0, 7, &format!("EVAL {script} 0"));
+        let mut turns = 0;
+        let reply = loop {
+            let jobs = taken(&mut world);
+            bring_back(&mut world, jobs);
+            // Each has its turn, and looks at a few thousand keys in it.
+            let reply = world.nodes[0].take_reply(7);
+            if !reply.is_empty() {
+                break reply;
+            }
+            turns += 1;
+            assert!(turns < 4_000, "it comes to its end");
+            world.turn();
+        };
+        assert_eq!(reply, ":40000");
+        assert!(turns >= 3, "three steps of all groups: {turns} turns");
+    }
+}
