@@ -106,7 +106,12 @@ struct Walk {
 
 impl Walk {
     /// One through all these groups, for the keys that `KEYS` names with this pattern.
-    fn begin(operation: &Operation, pattern: &[u8], of: impl Iterator<Item = GroupId>, groups: Groups) -> Walk {
+    fn begin(
+        operation: &Operation,
+        pattern: &[u8],
+        of: impl Iterator<Item = GroupId>,
+        groups: Groups,
+    ) -> Walk {
         let first = |group| (group, Cursor::before(groups.partitions_of(group).first()));
         Walk {
             operation: Operation {
@@ -134,7 +139,10 @@ impl Walk {
         self.bytes += parts.iter().map(|(_, part)| part.len()).sum::<usize>();
         for (group, part) in &parts {
             // An error ends it: that is the answer to the command.
-            let cursor = elements(part).next().map(text).and_then(|text| command::cursor(text).ok());
+            let cursor = elements(part)
+                .next()
+                .map(text)
+                .and_then(|text| command::cursor(text).ok());
             let next = cursor.filter(|cursor| *cursor > 0).and_then(Cursor::of_number);
             let has_more = |cursor: &Cursor| {
                 let is_there = cursor.partition.number() < groups.partitions().get();
