@@ -66,6 +66,8 @@ class Case:
     may_fail: bool = False
     # Redis would take all memory of the machine.
     is_ours_alone: bool = False
+    # The other client names no key: all are locked.
+    pings_alone: bool = False
 
 
 def case(text: str, needs: str, spoils: str = "", **more: Any) -> Case:
@@ -189,6 +191,7 @@ SCRIPTS = [
     script("LRANGE of 100,000, 20 times", "for i=1,20 do redis.call('LRANGE','list',0,99999) end", "list"),
     script("SMEMBERS of a million", "return #redis.call('SMEMBERS','set')", "set"),
     script("KEYS * of a million", "return #redis.call('KEYS','*')", "keys"),
+    script("KEYS * of a million, PING alone", "return #redis.call('KEYS','*')", "keys", pings_alone=True),
     script("RPUSH, 100,000 times", "for i=1,100000 do redis.call('RPUSH','result',i) end"),
     script("SET of 8,000 keys", "for i=1,8000 do redis.call('SET','key:'..i,i) end"),
     script("SET of 60,000 keys", "for i=1,60000 do redis.call('SET','key:'..i,i) end"),
@@ -264,8 +267,9 @@ class Target:
             process.ensure_alive()
 
 
-def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, go: Any, outcome: Any) -> None:
+def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, steps: tuple[Any, Any], outcome: Any) -> None:
     """The other client, a process of its own: its reading must not hold the prober up."""
+    ready, go = steps
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -273,6 +277,7 @@ def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, 
             for command in commands[:-1]:
                 connection.sendall(encode(*command))
                 connection.recv(65536)
+            ready.set()
             go.wait()
             began = time.perf_counter()
             connection.sendall(encode(*commands[-1]) + encode(b"ECHO", END))
@@ -319,7 +324,7 @@ def read_lines(connection: Connection, count: int) -> None:
 
 def measure(server: Target, measured: Case, number: int, elements: int) -> Run:
     """Probes while one command is carried out."""
-    go = multiprocessing.Event()
+    ready, go = multiprocessing.Event(), multiprocessing.Event()
     outcome: Any = multiprocessing.SimpleQueue()
     middle = {b"MIDDLE": b"%d" % (elements // 2)}
     commands = [
@@ -327,7 +332,7 @@ def measure(server: Target, measured: Case, number: int, elements: int) -> Run:
     ]
     heavy = multiprocessing.Process(
         target=send_heavy,
-        args=(server.port, commands, measured.is_slow, measured.may_fail, go, outcome),
+        args=(server.port, commands, measured.is_slow, measured.may_fail, (ready, go), outcome),
         daemon=True,
     )
     clock = WorkClock([process.pid for process in server.processes])
@@ -340,10 +345,14 @@ def measure(server: Target, measured: Case, number: int, elements: int) -> Run:
             keys = [b"probe:%d" % number for number in range(GROUPS if len(others) > 1 else 1)]
             # An answer of the same length whether the key is there or was flushed.
             probes = [probe for key in keys for probe in ((encode(b"EXISTS", key), 4), (encode(b"PING"), 7))]
+            if measured.pings_alone:
+                probes = [probe for probe in probes if probe[1] == len(b"+PONG\r\n")]
             for key in keys:
                 others[0].command(b"SET", key, b"x")
             heavy.start()
-            time.sleep(0.1)
+            # The command before it is over, and what it has left behind is dropped.
+            ready.wait(30.0)
+            time.sleep(0.3)
             turn, until = 0, float("inf")
             while time.perf_counter() < until:
                 if turn == 50:
