@@ -55,7 +55,8 @@ class Launch:
         """The command line for these ports, pinned where a core is set."""
         if "{port}" not in self.template:
             raise SetupError(f"the command line of {self.name} lacks {{port}}: {self.template}")
-        line = self.template.format(port=port, admin_port=admin_port, workers=self.workers)
+        peer_port = free_port() if "{peer_port}" in self.template else 0
+        line = self.template.format(port=port, admin_port=admin_port, peer_port=peer_port, workers=self.workers)
         argv = shlex.split(line)
         argv[0] = self.program()
         if self.core is None:

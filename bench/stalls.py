@@ -8,6 +8,7 @@ EXISTS and PING without a pause meanwhile. See README.md in this folder for what
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import multiprocessing
 import os
@@ -20,8 +21,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import nodes
 import record
-from server import OURS, REDIS, Launch, Server, SetupError
+from nodes import OurCluster
+from server import OURS, REDIS, Launch, Process, Server, SetupError
 from wire import Connection, WireError, encode
 
 ELEMENTS = 1_000_000
@@ -34,6 +37,9 @@ SLOW_SECONDS = 0.5
 # How long probing goes on when the answer is there: what is deleted is dropped afterwards.
 AFTER_SECONDS = 0.3
 TARGET_MS = 10.0
+# A node with a log, and as many as keep three replicas.
+WITH_LOG = OURS.replace("--peer-port 0", "--peer-port {peer_port} --dir data --durability relaxed")
+GROUPS = 6
 
 Words = tuple[bytes, ...]
 
@@ -60,6 +66,8 @@ class Case:
     may_fail: bool = False
     # Redis would take all memory of the machine.
     is_ours_alone: bool = False
+    # The other client names no key: all are locked.
+    pings_alone: bool = False
 
 
 def case(text: str, needs: str, spoils: str = "", **more: Any) -> Case:
@@ -183,6 +191,7 @@ SCRIPTS = [
     script("LRANGE of 100,000, 20 times", "for i=1,20 do redis.call('LRANGE','list',0,99999) end", "list"),
     script("SMEMBERS of a million", "return #redis.call('SMEMBERS','set')", "set"),
     script("KEYS * of a million", "return #redis.call('KEYS','*')", "keys"),
+    script("KEYS * of a million, PING alone", "return #redis.call('KEYS','*')", "keys", pings_alone=True),
     script("RPUSH, 100,000 times", "for i=1,100000 do redis.call('RPUSH','result',i) end"),
     script("SET of 8,000 keys", "for i=1,8000 do redis.call('SET','key:'..i,i) end"),
     script("SET of 60,000 keys", "for i=1,60000 do redis.call('SET','key:'..i,i) end"),
@@ -219,26 +228,48 @@ class Run:
 
 
 class WorkClock:
-    """Reads for how long the thread that serves connections has run."""
+    """Reads for how long the threads that serve connections have run, one of each node."""
 
-    def __init__(self, pid: int) -> None:
-        task = pid
-        for number in os.listdir(f"/proc/{pid}/task"):
-            if Path(f"/proc/{pid}/task/{number}/comm").read_text().strip() == "worker-0":
-                task = int(number)
-        self._file = os.open(f"/proc/{pid}/task/{task}/schedstat", os.O_RDONLY)
+    def __init__(self, pids: list[int]) -> None:
+        self._files = []
+        for pid in pids:
+            task = pid
+            for number in os.listdir(f"/proc/{pid}/task"):
+                if Path(f"/proc/{pid}/task/{number}/comm").read_text().strip() == "worker-0":
+                    task = int(number)
+            self._files.append(os.open(f"/proc/{pid}/task/{task}/schedstat", os.O_RDONLY))
 
-    def read(self) -> int:
-        """Nanoseconds."""
-        return int(os.pread(self._file, 64, 0).split()[0])
+    def read(self) -> list[int]:
+        """Nanoseconds, of each."""
+        return [int(os.pread(file, 64, 0).split()[0]) for file in self._files]
 
     def close(self) -> None:
-        """Closes the file."""
-        os.close(self._file)
+        """Closes the files."""
+        for file in self._files:
+            os.close(file)
 
 
-def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, go: Any, outcome: Any) -> None:
+@dataclass(frozen=True)
+class Target:
+    """What is measured: one server, or the nodes of a cluster. The heavy client is at the first of them, the other one at each in turn."""
+
+    name: str
+    processes: list[Any]
+
+    @property
+    def port(self) -> int:
+        """Of the first."""
+        return int(self.processes[0].port)
+
+    def ensure_alive(self) -> None:
+        """Raises where any has died."""
+        for process in self.processes:
+            process.ensure_alive()
+
+
+def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, steps: tuple[Any, Any], outcome: Any) -> None:
     """The other client, a process of its own: its reading must not hold the prober up."""
+    ready, go = steps
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
@@ -246,6 +277,7 @@ def send_heavy(port: int, commands: list[Words], is_slow: bool, may_fail: bool, 
             for command in commands[:-1]:
                 connection.sendall(encode(*command))
                 connection.recv(65536)
+            ready.set()
             go.wait()
             began = time.perf_counter()
             connection.sendall(encode(*commands[-1]) + encode(b"ECHO", END))
@@ -290,9 +322,9 @@ def read_lines(connection: Connection, count: int) -> None:
         count -= data.count(b"\n")
 
 
-def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
+def measure(server: Target, measured: Case, number: int, elements: int) -> Run:
     """Probes while one command is carried out."""
-    go = multiprocessing.Event()
+    ready, go = multiprocessing.Event(), multiprocessing.Event()
     outcome: Any = multiprocessing.SimpleQueue()
     middle = {b"MIDDLE": b"%d" % (elements // 2)}
     commands = [
@@ -300,30 +332,40 @@ def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
     ]
     heavy = multiprocessing.Process(
         target=send_heavy,
-        args=(server.port, commands, measured.is_slow, measured.may_fail, go, outcome),
+        args=(server.port, commands, measured.is_slow, measured.may_fail, (ready, go), outcome),
         daemon=True,
     )
-    clock = WorkClock(server.pid)
+    clock = WorkClock([process.pid for process in server.processes])
     gaps: list[tuple[float, float]] = []
     gc.disable()
     try:
-        with Connection(server.port) as connection:
-            connection.command(b"SET", b"probe", b"x")
+        with contextlib.ExitStack() as stack:
+            others = [stack.enter_context(Connection(process.port)) for process in server.processes]
+            # With several nodes, keys of which each leads some.
+            keys = [b"probe:%d" % number for number in range(GROUPS if len(others) > 1 else 1)]
             # An answer of the same length whether the key is there or was flushed.
-            probes = [(encode(b"EXISTS", b"probe"), 4), (encode(b"PING"), 7)]
+            probes = [probe for key in keys for probe in ((encode(b"EXISTS", key), 4), (encode(b"PING"), 7))]
+            if measured.pings_alone:
+                probes = [probe for probe in probes if probe[1] == len(b"+PONG\r\n")]
+            for key in keys:
+                others[0].command(b"SET", key, b"x")
             heavy.start()
-            time.sleep(0.1)
+            # The command before it is over, and what it has left behind is dropped.
+            ready.wait(30.0)
+            time.sleep(0.3)
             turn, until = 0, float("inf")
             while time.perf_counter() < until:
                 if turn == 50:
                     go.set()
-                request, size = probes[turn % 2]
+                request, size = probes[turn % len(probes)]
+                connection = others[turn // len(probes) % len(others)]
                 turn += 1
                 work = clock.read()
                 start = time.perf_counter_ns()
                 connection.exchange(request, size)
                 gap = (time.perf_counter_ns() - start) / 1e6
-                gaps.append((gap, min(gap, (clock.read() - work) / 1e6)))
+                worked = max(after - before for before, after in zip(work, clock.read(), strict=True))
+                gaps.append((gap, min(gap, worked / 1e6)))
                 if until == float("inf") and not heavy.is_alive():
                     until = time.perf_counter() + AFTER_SECONDS
     finally:
@@ -335,9 +377,9 @@ def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
     server.ensure_alive()
     seconds, failure = outcome.get() if not outcome.empty() else (0.0, "the client ended without a word")
     if failure:
-        raise WireError(f"{measured.name}: {failure} (server {server.launch.name})")
+        raise WireError(f"{measured.name}: {failure} (server {server.name})")
     return Run(
-        server=server.launch.name,
+        server=server.name,
         case=measured.name,
         round=number,
         command_ms=seconds * 1000,
@@ -351,7 +393,14 @@ def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
 def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, progress: record.Progress) -> list[Run]:
     """All cases on one server, each several times."""
     runs = []
-    with Server(launch) as server, Connection(server.port) as connection:
+    with contextlib.ExitStack() as stack:
+        processes: list[Process]
+        if options.nodes > 1 and launch.name == "ours":
+            processes = list(stack.enter_context(OurCluster(launch.template, GROUPS, 1, options.nodes)).nodes)
+        else:
+            processes = [stack.enter_context(Server(launch))]
+        server = Target(launch.name, processes)
+        connection = stack.enter_context(Connection(server.port))
         there: set[str] = set()
         for measured in cases:
             if measured.is_ours_alone and launch.name != "ours":
@@ -375,7 +424,12 @@ def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, 
 
 def run(options: argparse.Namespace) -> None:
     """Measures, and writes the record."""
-    launches = [Launch("redis", options.redis), Launch("ours", options.ours, workers=1)]
+    default = nodes.OURS if options.nodes > 1 else WITH_LOG if options.log else OURS
+    if options.nodes > 1 and options.log:
+        default = default.replace("memory", "relaxed")
+    launches = [Launch("redis", options.redis), Launch("ours", options.ours or default, workers=1)]
+    if options.ours_alone:
+        del launches[0]
     all_cases = SCRIPTS if options.scripts else CASES
     cases = [one for one in all_cases if not options.only or any(part in one.name for part in options.only)]
     if not cases:
@@ -388,10 +442,12 @@ def run(options: argparse.Namespace) -> None:
     progress.end()
     heavy = "script" if options.scripts else "command"
     text = record.preamble(f"How long a heavy {heavy} keeps others waiting", facts)
+    where = f"{options.nodes} nodes of one worker each" if options.nodes > 1 else "one worker"
+    thread = "the thread that serves it" if options.nodes == 1 else "the busiest of the threads that serve clients"
     text += (
-        f"\nCollections of {options.elements:,} elements, one worker. Another client sends EXISTS and PING, one after the "
+        f"\nCollections of {options.elements:,} elements, {where}. Another client sends EXISTS and PING, one after the "
         f"other, while the {heavy} is carried out and 0.3 s longer. Gap: the longest it waited for an answer. Work: for how "
-        "long of such a wait, at most, the thread that serves it was running, so that the rest of the machine is not "
+        f"long of such a wait, at most, {thread} was running, so that the rest of the machine is not "
         f"counted. Milliseconds, the median of {options.rounds} runs with their range.\n\n"
     )
     rows = []
@@ -413,7 +469,8 @@ def run(options: argparse.Namespace) -> None:
             row.append(format(spreads["command_ms"]["median"], ".0f"))
         over = summary[one.name]["ours"]["work_ms"]["median"] > TARGET_MS
         rows.append([*row, "no" if over else "yes"])
-    headings = [heavy, "gap redis", "work redis", "took redis", "gap ours", "work ours", "took ours", "<= 10 ms"]
+    columns = [f"{what} {launch.name}" for launch in launches for what in ("gap", "work", "took")]
+    headings = [heavy, *columns, "<= 10 ms"]
     text += record.table(headings, rows) + "\n"
     data = {"facts": facts, "elements": options.elements, "summary": summary, "runs": [asdict(r) for r in runs]}
     record.write(options.out, data, text)
@@ -423,7 +480,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """The command line."""
     formatter = argparse.ArgumentDefaultsHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
-    parser.add_argument("--ours", default=OURS, help="our server's command line, from the repository root")
+    parser.add_argument("--ours", help="our server's command line, from the repository root, if not the usual one")
+    parser.add_argument("--log", action="store_true", help="our server keeps a log")
+    parser.add_argument("--nodes", type=int, default=1, help="so many of our nodes, with one worker each")
+    parser.add_argument("--ours-alone", action="store_true", help="without redis-server")
     parser.add_argument("--redis", default=REDIS, help="the command line of the server to compare with")
     parser.add_argument("--scripts", action="store_true", help="scripts instead of commands")
     parser.add_argument("--elements", type=int, default=ELEMENTS, help="elements of a collection")

@@ -98,6 +98,10 @@ const FIRST_INSTRUCTIONS: u64 = 10_000;
 /// Instructions of one such program in a turn of its worker, when it has had those: half a millisecond, of which others hear as a wait.
 const TURN_INSTRUCTIONS: u64 = 40_000;
 
+/// Keys of one transaction that its groups are to look at, from which on they do so one group after the other, in turns of their own; and those of
+/// the groups that do so together. Each takes half a microsecond, when they vote and when it is decided.
+const WIDE_KEYS_MIN: usize = 4_096;
+
 /// Transactions of a worker that are not over: what is decided, or in doubt, while one of its groups is out of reach stays
 /// until that is back. Another one is refused then.
 const UNFINISHED_MAX: usize = 65_536;
@@ -148,6 +152,7 @@ pub(crate) struct Coordinator {
     /// Programs with scripts that have given way to others, by their numbers. One that begins again may stand here twice.
     runnable: VecDeque<u64>,
     heavy: HeavyRuns,
+    wide: WideTransactions,
     /// What all that run use.
     running: RunTotals,
     recoveries: Recoveries,
@@ -160,6 +165,17 @@ struct HeavyRuns {
     in_line: VecDeque<u64>,
     /// How many are there.
     away: usize,
+}
+
+/// Transactions with very many keys: what their groups have to do for them is sent a piece at a time, in every other turn.
+#[derive(Default)]
+struct WideTransactions {
+    /// Those whose next groups are to vote, by their numbers.
+    voting: VecDeque<u64>,
+    /// What groups are to be told of those that are decided.
+    decisions: VecDeque<(GroupId, Request)>,
+    /// Whether something was sent in the last turn. Who came in it is answered at the end of this one, and waits for one piece at most.
+    rests: bool,
 }
 
 /// Where a program with scripts goes on.
@@ -375,6 +391,8 @@ struct Open {
     /// Groups with long parts that have not voted, and what the others are sent when they have.
     ahead: BTreeSet<GroupId>,
     behind: Vec<(GroupId, Request)>,
+    /// Whether it has so many keys that these are sent some a turn.
+    is_wide: bool,
     /// A program with scripts that is being carried out.
     run: Option<Box<ProgramRun>>,
     /// Where it is.
@@ -430,7 +448,10 @@ struct Settling {
 impl Coordinator {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
+        self.open.is_empty()
+            && self.settling.is_empty()
+            && self.behind.is_empty()
+            && self.wide.decisions.is_empty()
     }
 
     /// Whether anything of it is to be looked after as time passes.
@@ -459,6 +480,7 @@ impl Coordinator {
             && settling
                 .all(|settling| settling.is_logged && settling.outstanding.iter().all(|group| is_out(*group)))
             && (self.behind.is_empty() || !self.open.is_empty())
+            && self.wide.decisions.is_empty()
     }
 
     /// Says which of the invariants that can be seen here does not hold.
@@ -902,6 +924,7 @@ impl Coordinator {
             outstanding: 0,
             ahead: BTreeSet::new(),
             behind: Vec::new(),
+            is_wide: false,
             run: None,
             run_place: RunPlace::Worker,
             evaluated: None,
@@ -967,6 +990,8 @@ impl Coordinator {
         open.times.clear();
         open.evaluated = None;
         open.logged.clear();
+        open.is_wide = false;
+        open.ahead.clear();
         open.phase = match open.mode {
             TxnMode::SnapshotRead | TxnMode::OptimisticRead | TxnMode::PerGroup => Phase::Reading,
             TxnMode::LockFirst | TxnMode::LockInPlace | TxnMode::Offload => Phase::Locking,
@@ -1112,6 +1137,14 @@ impl Coordinator {
         let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
         let (mut first, mut behind): (Vec<_>, Vec<_>) =
             requests.into_iter().partition(|(_, request)| is_long(request));
+        let keys: usize = behind.iter().map(|(_, request)| keys_of(request)).sum();
+        if first.is_empty() && behind.len() > 1 && keys > WIDE_KEYS_MIN {
+            if let Some(open) = self.open_of(txn) {
+                (open.is_wide, open.behind) = (true, behind);
+                self.wide.voting.push_back(txn.seq);
+            }
+            return;
+        }
         if first.is_empty() {
             first = std::mem::take(&mut behind);
         } else if let Some(open) = self.open_of(txn) {
@@ -1119,6 +1152,42 @@ impl Coordinator {
             open.behind = behind;
         }
         cx.outbox.requests.extend(first);
+    }
+
+    /// Whether groups are to be told something of a transaction with very many keys.
+    #[inline]
+    pub(crate) fn has_wide(&self) -> bool {
+        !self.wide.voting.is_empty() || !self.wide.decisions.is_empty()
+    }
+
+    /// Tells one of them, or as many as have few keys; every other time it is called.
+    pub(crate) fn send_wide(&mut self, cx: &mut Context) {
+        self.wide.rests = !self.wide.rests;
+        if !self.wide.rests {
+            return;
+        }
+        if let Some((group, decision)) = self.wide.decisions.pop_front() {
+            return cx.request(group, decision);
+        }
+        while let Some(seq) = self.wide.voting.pop_front() {
+            let open = self.open.get_mut(&seq);
+            let Some(open) = open.filter(|open| open.is_wide && !open.behind.is_empty()) else {
+                continue;
+            };
+            let (mut count, mut keys) = (0, 0);
+            for (_, request) in &open.behind {
+                keys += keys_of(request);
+                if count > 0 && keys > WIDE_KEYS_MIN {
+                    break;
+                }
+                count += 1;
+            }
+            for (group, request) in open.behind.drain(..count) {
+                open.ahead.insert(group);
+                cx.request(group, request);
+            }
+            return;
+        }
     }
 
     /// A group has answered commands that only read.
@@ -1655,7 +1724,7 @@ impl Coordinator {
         let of_group = |(group, (_, replies)): (GroupId, (_, Replies))| (group, replies.bytes().to_vec());
         let parts = parts.map(of_group).collect();
         if let Some(run) = &mut open.run {
-            run.on_answered(parts);
+            run.on_answered(parts, cx.groups, cx.turn.answers_bytes_max);
         }
         self.go_on_answered(cx, txn);
     }
@@ -2149,7 +2218,9 @@ impl Coordinator {
         match decision {
             None => {
                 open.ahead.remove(&group);
-                if open.ahead.is_empty() {
+                if open.ahead.is_empty() && open.is_wide {
+                    self.wide.voting.push_back(txn.seq);
+                } else if open.ahead.is_empty() {
                     for (group, request) in std::mem::take(&mut open.behind) {
                         cx.request(group, request);
                     }
@@ -2280,7 +2351,7 @@ impl Coordinator {
             open.phase = Phase::Reading;
         }
         open.behind.clear();
-        let groups = open.groups.clone();
+        let (groups, is_wide) = (open.groups.clone(), open.is_wide);
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
         // end of an attempt that nobody has committed is not left to chance. Nor is what was found by asking: those votes are in
         // logs, though none may have come here.
@@ -2296,7 +2367,15 @@ impl Coordinator {
                 worker,
                 is_final: true,
             };
-            cx.request(group, decide);
+            self.tell_decision(cx, group, decide, is_wide);
+        }
+    }
+
+    /// A group is told of a decision, if it is about very many keys when others have had their turn.
+    fn tell_decision(&mut self, cx: &mut Context, group: GroupId, decision: Request, is_wide: bool) {
+        match is_wide {
+            true => self.wide.decisions.push_back((group, decision)),
+            false => cx.request(group, decision),
         }
     }
 
@@ -2315,6 +2394,7 @@ impl Coordinator {
             return;
         }
         let open = self.open_of(txn);
+        let is_wide = open.as_ref().is_some_and(|open| open.is_wide);
         let has_log = |open: &mut Open| open.groups.iter().all(|group| open.logged.contains(group));
         let settling = Settling {
             outstanding: groups.iter().copied().collect(),
@@ -2325,7 +2405,8 @@ impl Coordinator {
         };
         self.settling.insert(txn, settling);
         for &group in &groups {
-            cx.request(group, self.decision(cx, txn, is_committed));
+            let decision = self.decision(cx, txn, is_committed);
+            self.tell_decision(cx, group, decision, is_wide);
         }
         if mutations::is(Mutation::ForgottenEarly) {
             self.forget_everywhere(cx, txn, &groups);
@@ -2664,6 +2745,25 @@ impl Coordinator {
             }
         }
     }
+}
+
+/// How many keys a group is to look at to vote on this.
+fn keys_of(request: &Request) -> usize {
+    let Request::Prepare(part) = request else {
+        return 0;
+    };
+    let effects = match &part.assignment {
+        Assignment::Install { effects, .. } => effects.len(),
+        Assignment::InPlace { steps, .. } => {
+            let installed = steps.iter().map(|step| match step {
+                Step::Run(_) => 0,
+                Step::Install(effects) => effects.len(),
+            });
+            installed.sum()
+        }
+        Assignment::Evaluate { .. } | Assignment::Lock { .. } | Assignment::CheckOut { .. } => 0,
+    };
+    effects + part.expects.len()
 }
 
 /// Whether one entry may carry out what a program has read and changes, if that is in one group.

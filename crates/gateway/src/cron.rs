@@ -24,6 +24,17 @@ pub(crate) fn expire_and_free(cx: &mut Context, seats: &mut Seats) -> bool {
         }
         cx.note_event("expire-cycle", cx.timing.now().saturating_sub(began));
     }
+    for replica in &mut cx.local.replicas {
+        while let Some(text) = replica
+            .state_mut()
+            .take_shared_lazyfree(cx.scripts.room_to_drop())
+        {
+            let bytes = text.len();
+            cx.outbox
+                .offload_jobs
+                .extend(cx.scripts.drop_elsewhere(Box::new(text), bytes));
+        }
+    }
     let mut budget = LAZYFREE_OBJECTS;
     for replica in &mut cx.local.replicas {
         more |= !replica.state_mut().collect_lazyfree(&mut budget);

@@ -427,6 +427,14 @@ impl Gateway {
     /// Ends the waits whose time has come, and lets scripts go on that have given way to others. Called every turn.
     #[inline]
     pub fn end_waits(&mut self) {
+        if self.cx.local.has_long_reads() {
+            self.read_on();
+        }
+        if self.coordinator.has_wide() {
+            self.coordinator.send_wide(&mut self.cx);
+            self.route();
+            self.pump();
+        }
         if self.coordinator.has_runnable() {
             self.coordinator.run_scripts(&mut self.cx);
             self.route();
@@ -440,7 +448,8 @@ impl Gateway {
 
     /// In how many nanoseconds [`Gateway::end_waits`] has something to do.
     pub fn next_wait_ends(&self) -> Option<u64> {
-        match self.coordinator.has_runnable() {
+        let has_more = self.coordinator.has_runnable() || self.coordinator.has_wide();
+        match has_more || self.cx.local.has_long_reads() {
             true => Some(0),
             false => self.next_block_ends(),
         }

@@ -14,6 +14,7 @@ use ids::{Db, GroupId, Groups, HashSeed, Monotonic, Slot};
 use keyspace::{EncodingLimits, Event, KEYS_AHEAD};
 use replica::{Member, Operation, Replica, Scratch, Turn, locks_of, with_conditions};
 use resp::Args;
+use std::collections::VecDeque;
 use txn::{Locks, Mode};
 
 /// See the file's header.
@@ -34,6 +35,8 @@ pub(crate) struct LocalGroups {
     pub(crate) activity: u64,
     /// Which of them are to be visited, once there is a cluster.
     pub(crate) visits: Visits,
+    /// Those that write long values for somebody, by their indices: each has its turn.
+    long_reads: VecDeque<usize>,
 }
 
 impl LocalGroups {
@@ -64,7 +67,27 @@ impl LocalGroups {
             events: Vec::new(),
             activity: 0,
             visits: Visits::default(),
+            long_reads: VecDeque::new(),
         }
+    }
+
+    /// A group was asked something: it may write long values from here on.
+    #[inline]
+    pub(crate) fn note_long_reads(&mut self, index: usize) {
+        if self.replicas[index].reads_on() && !self.long_reads.contains(&index) {
+            self.long_reads.push_back(index);
+        }
+    }
+
+    /// Whether any does.
+    #[inline]
+    pub(crate) fn has_long_reads(&self) -> bool {
+        !self.long_reads.is_empty()
+    }
+
+    /// Whose turn it is to write more.
+    pub(crate) fn next_long_read(&mut self) -> Option<usize> {
+        self.long_reads.pop_front()
     }
 
     /// The index of a group's replica, if it lives here.

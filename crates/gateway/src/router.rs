@@ -143,7 +143,26 @@ impl Gateway {
         let mut outputs = Vec::new();
         self.cx.local.replicas[index].handle(&self.cx.turn, request, &mut outputs);
         self.tell(index);
+        self.cx.local.note_long_reads(index);
         self.cx.outbox.outputs.extend(outputs);
+    }
+
+    /// One of the groups that write long values for somebody does a step of that: half a millisecond.
+    pub(crate) fn read_on(&mut self) {
+        let Some(index) = self.cx.local.next_long_read() else {
+            return;
+        };
+        if self.cx.local.replicas[index].has_log() {
+            self.seats.read_on(&mut self.cx, index);
+        } else {
+            let mut outputs = Vec::new();
+            self.cx.local.replicas[index].read_on(&self.cx.turn, &mut outputs);
+            self.tell(index);
+            self.cx.outbox.outputs.extend(outputs);
+        }
+        self.cx.local.note_long_reads(index);
+        self.route();
+        self.pump();
     }
 
     /// Carries on whatever the groups of this worker have answered.

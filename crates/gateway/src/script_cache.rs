@@ -403,6 +403,11 @@ impl WorkerScripts {
         })
     }
 
+    /// Bytes of what may be dropped there besides.
+    pub(crate) fn room_to_drop(&self) -> usize {
+        DROPPING_BYTES_MAX.saturating_sub(self.dropping_bytes)
+    }
+
     /// So many were dropped there.
     pub(crate) fn on_dropped(&mut self, bytes: usize) {
         self.dropping_bytes -= bytes;

@@ -371,7 +371,7 @@ impl ProgramRun {
 
     /// Whether others are to have their turn before it goes on: it has been answered often by groups of this worker, in one turn perhaps.
     pub(crate) fn is_to_give_way(&self) -> bool {
-        self.rounds.is_multiple_of(ROUNDS_A_TURN)
+        self.rounds.is_multiple_of(ROUNDS_A_TURN) || self.whole.walks()
     }
 
     /// Whether so much hangs on it that a worker would be held up by dropping it.
@@ -490,9 +490,9 @@ impl ProgramRun {
     }
 
     /// Groups have answered what it asked of them.
-    pub(crate) fn on_answered(&mut self, parts: Parts) {
+    pub(crate) fn on_answered(&mut self, parts: Parts, groups: Groups, bytes_max: usize) {
         self.rounds += 1;
-        self.whole.on_answered(parts);
+        self.whole.on_answered(parts, groups, bytes_max);
     }
 
     /// Goes on, for about so many instructions.
@@ -1043,6 +1043,9 @@ impl ProgramRun {
         }
         if !around.has_locked_all {
             return Err(RunStop::LocksAll);
+        }
+        if let Some(asks) = self.whole.next_of_walk() {
+            return Err(RunStop::Asks(asks));
         }
         let looks_far = self.whole.answered_bytes() > SENT_HERE_BYTES_MAX || self.held.keys > KEYS_HERE_MAX;
         if around.is_worker && looks_far {

@@ -17,9 +17,9 @@ use crate::endpoint::Scope;
 use crate::plan::Plan;
 use crate::program::{group_of_key, integer, merge_parts, parts_of, scan_from};
 use crate::scan::scan_words;
-use command::{Command, CommandId, CommandRoute, Flags, Merge};
+use command::{Command, CommandId, CommandRoute, Flags, Merge, ReplyError};
 use ids::{Db, GroupId, Groups, Prng};
-use keyspace::{Effect, Kind, SCAN_COUNT_MAX};
+use keyspace::{Cursor, Effect, Kind, SCAN_COUNT_MAX};
 use replica::{FullKey, Operation, Replies, Scratch};
 use resp::{ArgsBuf, ReplyWriter, parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +29,9 @@ const NAMED_MAX: usize = 65_536;
 
 /// Keys that are asked for at once, of those that were named.
 const AHEAD_MAX: usize = 256;
+
+/// Keys that all groups together are to look at for a walk before others have their turn: one or two milliseconds.
+const WALKED_A_TURN: u64 = 16_384;
 
 /// What groups have answered, in order: an error or a reply each.
 pub(crate) type Parts = Vec<(GroupId, Vec<u8>)>;
@@ -44,10 +47,14 @@ pub(crate) struct WholeKeyspace {
     named: Named,
     /// What groups have answered to the command that asks.
     answered: Option<Parts>,
+    /// All keys of groups are gone through for it, which is not over.
+    walk: Option<Walk>,
     /// Whether they were asked for all keys, to draw one of them.
     asks_for_all: bool,
     /// Whether all groups have answered since all were locked, so that all were locked until then.
     has_heard_all: bool,
+    /// Whether all take part in the walk.
+    is_of_all: bool,
     /// Keys on the scratch that commands have looked at, since this was last asked: what they do is to be charged.
     looked_at: u64,
 }
@@ -82,6 +89,79 @@ impl Named {
         };
         self.next = self.order.len().min(place + self.window);
         &self.order[place + 1..self.next.max(place + 1)]
+    }
+}
+
+/// `KEYS` of groups, as steps of a `SCAN` through each: no worker goes through all that it has in one turn. All of them are locked, so nothing
+/// changes from one step to the next.
+struct Walk {
+    /// The `SCAN`, from anywhere.
+    operation: Operation,
+    /// Where each group goes on that has more.
+    from: BTreeMap<GroupId, Cursor>,
+    /// What groups have answered so far, and how much that is.
+    parts: Parts,
+    bytes: usize,
+}
+
+impl Walk {
+    /// One through all these groups, for the keys that `KEYS` names with this pattern.
+    fn begin(
+        operation: &Operation,
+        pattern: &[u8],
+        of: impl Iterator<Item = GroupId>,
+        groups: Groups,
+    ) -> Walk {
+        let first = |group| (group, Cursor::before(groups.partitions_of(group).first()));
+        Walk {
+            operation: Operation {
+                spec: CommandId::Scan.spec(),
+                args: ArgsBuf::from_slices([&b"SCAN"[..], b"0", b"MATCH", pattern]),
+                ..operation.clone()
+            },
+            from: of.map(first).collect(),
+            parts: Parts::new(),
+            bytes: 0,
+        }
+    }
+
+    /// The next step of each group that has more: together not more than others are to wait for.
+    fn asks(&self) -> Vec<(GroupId, Operation)> {
+        let each = WALKED_A_TURN.div_ceil(self.from.len().max(1) as u64);
+        let step = |(group, from): (&GroupId, &Cursor)| {
+            (*group, from_cursor(&self.operation, from.number(), Some(each)))
+        };
+        self.from.iter().map(step).collect()
+    }
+
+    /// Groups have answered a step. Whether there is more. All together may be so long.
+    fn on_answered(&mut self, parts: Parts, groups: Groups, bytes_max: usize) -> bool {
+        self.bytes += parts.iter().map(|(_, part)| part.len()).sum::<usize>();
+        for (group, part) in &parts {
+            // An error ends it: that is the answer to the command.
+            let cursor = elements(part)
+                .next()
+                .map(text)
+                .and_then(|text| command::cursor(text).ok());
+            let next = cursor.filter(|cursor| *cursor > 0).and_then(Cursor::of_number);
+            let has_more = |cursor: &Cursor| {
+                let is_there = cursor.partition.number() < groups.partitions().get();
+                is_there && groups.host_of(cursor.partition) == *group
+            };
+            match next.filter(has_more) {
+                Some(cursor) => drop(self.from.insert(*group, cursor)),
+                None => drop(self.from.remove(group)),
+            }
+        }
+        self.parts.extend(parts);
+        if self.bytes > bytes_max
+            && let Some((_, last)) = self.parts.last_mut()
+        {
+            last.clear();
+            ReplyError::RepliesTooLong.write(&mut ReplyWriter::new(last, self.operation.protocol));
+            self.from.clear();
+        }
+        !self.from.is_empty()
     }
 }
 
@@ -154,8 +234,29 @@ impl WholeKeyspace {
     }
 
     /// What groups have answered to the command that asked last.
-    pub(crate) fn on_answered(&mut self, parts: Parts) {
-        self.answered = Some(parts);
+    pub(crate) fn on_answered(&mut self, parts: Parts, groups: Groups, bytes_max: usize) {
+        let Some(walk) = &mut self.walk else {
+            self.answered = Some(parts);
+            return;
+        };
+        let concerned = parts.len();
+        self.is_of_all |= concerned == usize::from(groups.count().get());
+        if !walk.on_answered(parts, groups, bytes_max)
+            && let Some(walk) = self.walk.take()
+        {
+            self.has_heard_all |= std::mem::take(&mut self.is_of_all);
+            self.answered = Some(walk.parts);
+        }
+    }
+
+    /// Whether groups are to be asked for more of what the command asks, before it goes on: when others have had their turn.
+    pub(crate) fn walks(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    /// What they are asked then.
+    pub(crate) fn next_of_walk(&self) -> Option<Vec<(GroupId, Operation)>> {
+        self.walk.as_ref().map(Walk::asks)
     }
 
     /// Carries out a command, whose words are a command's.
@@ -174,6 +275,7 @@ impl WholeKeyspace {
             out.ok();
             return WholeOutcome::Reply(reply);
         }
+        let is_walked = operation.spec.id == CommandId::Keys || self.asks_for_all;
         let parts = match self.answered.take() {
             Some(parts) => parts,
             None => {
@@ -184,7 +286,7 @@ impl WholeKeyspace {
                 Parts::new()
             }
         };
-        self.has_heard_all |= parts.len() == usize::from(groups.count().get());
+        self.has_heard_all |= !is_walked && parts.len() == usize::from(groups.count().get());
         if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
             return WholeOutcome::Reply(error.clone());
         }
@@ -194,8 +296,7 @@ impl WholeKeyspace {
             CommandId::DbSize => out.integer(self.count(operation, &parts, scratch, is_there)),
             CommandId::Scan => self.scan(operation, &parts, scratch, is_there, out),
             _ if std::mem::take(&mut self.asks_for_all) => {
-                let all = parts.iter().flat_map(|(_, part)| elements(part));
-                let all: Vec<&[u8]> = all
+                let all: Vec<&[u8]> = walked(&parts)
                     .filter(|key| !scratch.holds(operation.db, text(key)))
                     .collect();
                 match all.len() as u64 {
@@ -217,12 +318,21 @@ impl WholeKeyspace {
     }
 
     /// The groups that a command asks, each for its part.
-    fn asks(&self, operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
+    fn asks(&mut self, operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
         if operation.spec.route != CommandRoute::Scan {
-            let keys = self.asks_for_all.then(|| all_keys(operation));
-            let mut parts = parts_of(keys.as_ref().unwrap_or(operation), groups, scope);
+            let mut parts = parts_of(operation, groups, scope);
             parts.retain(|(group, _)| !self.has_emptied(*group, operation.db));
-            return parts;
+            let pattern = match operation.parse() {
+                Ok(Command::Keys { pattern }) => pattern,
+                _ if self.asks_for_all => b"*",
+                _ => return parts,
+            };
+            if parts.is_empty() {
+                return parts;
+            }
+            let of = parts.iter().map(|(group, _)| *group);
+            let walk = self.walk.insert(Walk::begin(operation, pattern, of, groups));
+            return walk.asks();
         }
         // One that is empty by now is asked too: it knows where the scan goes on.
         let from = scan_from(groups, scope, cursor_of(operation));
@@ -256,8 +366,7 @@ impl WholeKeyspace {
         out: &mut ReplyWriter<'_>,
     ) {
         let own = self.run_on(scratch, operation);
-        let others = parts.iter().flat_map(|(_, part)| elements(part));
-        let others = others.filter(|element| !scratch.holds(operation.db, text(element)));
+        let others = walked(parts).filter(|element| !scratch.holds(operation.db, text(element)));
         let others: Vec<&[u8]> = others.collect();
         others
             .iter()
@@ -429,6 +538,13 @@ fn from_cursor(operation: &Operation, cursor: u64, count: Option<u64>) -> Operat
     }
 }
 
+/// The keys that the steps of a walk have named.
+fn walked(parts: &Parts) -> impl Iterator<Item = &[u8]> {
+    parts
+        .iter()
+        .flat_map(|(_, part)| elements(part).nth(1).into_iter().flat_map(elements))
+}
+
 fn write_all(elements: &[&[u8]], out: &mut ReplyWriter<'_>) {
     out.array(elements.len());
     elements.iter().for_each(|element| out.raw(element));
@@ -458,4 +574,76 @@ fn text(element: &[u8]) -> &[u8] {
         .map_or(element.len(), |at| at + 1);
     let end = element.len().saturating_sub(2).max(start);
     &element[start..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::GroupCount;
+    use resp::Protocol;
+
+    /// What a group answers to a step that names so many keys and goes on at `next`.
+    fn answer(group: GroupId, keys: usize, next: u64) -> (GroupId, Vec<u8>) {
+        let mut bytes = Vec::new();
+        let out = &mut ReplyWriter::new(&mut bytes, Protocol::Resp2);
+        out.array(2);
+        out.bulk_integer(next as i64);
+        out.array(keys);
+        (0..keys).for_each(|key| out.bulk(format!("{key}").as_bytes()));
+        (group, bytes)
+    }
+
+    fn walk(groups: Groups) -> Walk {
+        let operation = Operation {
+            spec: CommandId::Keys.spec(),
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            args: ArgsBuf::from_slices([&b"KEYS"[..], b"*"]),
+        };
+        Walk::begin(&operation, b"*", groups.iter(), groups)
+    }
+
+    fn counts(walk: &Walk) -> Vec<u64> {
+        let asks = walk.asks().into_iter();
+        let count = |(_, operation): (GroupId, Operation)| match operation.parse() {
+            Ok(Command::Scan { options, .. }) => options.count,
+            _ => panic!("it is a scan"),
+        };
+        asks.map(count).collect()
+    }
+
+    #[test]
+    fn groups_look_at_so_many_keys_in_one_step_of_a_walk_together_and_those_that_have_more_go_on() {
+        let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
+        let mut walk = walk(groups);
+        assert_eq!(counts(&walk), [WALKED_A_TURN / 4; 4]);
+        let all: Vec<GroupId> = groups.iter().collect();
+        let on = |group: GroupId| Cursor::before(groups.partitions_of(group).first()).number() + 1;
+        // One has no more, one names where the next group begins, two go on.
+        let parts = vec![
+            answer(all[0], 2, 0),
+            answer(all[1], 2, on(all[2]) - 1),
+            answer(all[2], 2, on(all[2])),
+            answer(all[3], 2, on(all[3])),
+        ];
+        assert!(walk.on_answered(parts, groups, usize::MAX));
+        assert_eq!(counts(&walk), [WALKED_A_TURN / 2; 2]);
+        let parts = vec![answer(all[2], 1, 0), answer(all[3], 0, on(all[3]))];
+        assert!(walk.on_answered(parts, groups, usize::MAX));
+        assert_eq!(counts(&walk), [WALKED_A_TURN]);
+        assert!(!walk.on_answered(vec![answer(all[3], 1, 0)], groups, usize::MAX));
+        assert_eq!(walked(&walk.parts).count(), 10);
+    }
+
+    #[test]
+    fn a_walk_ends_with_an_error_where_its_answers_are_too_long() {
+        let groups = Groups::with_default_partitions(GroupCount::new(1).expect("a valid count"));
+        let mut walk = walk(groups);
+        let group = groups.iter().next().expect("there is one");
+        let on = Cursor::before(groups.partitions_of(group).first()).number() + 1;
+        assert!(walk.on_answered(vec![answer(group, 10, on)], groups, 150));
+        assert!(!walk.on_answered(vec![answer(group, 10, on)], groups, 150));
+        let is_error = |(_, part): &(GroupId, Vec<u8>)| part.first() == Some(&b'-');
+        assert!(walk.parts.iter().any(is_error));
+    }
 }

@@ -45,6 +45,7 @@ mod transaction;
 pub use transaction::{Forget, InPlaceStep, Lock, Pairs, Prepare, QueryTxn, Resolve, Work};
 use transaction::{read_effects_of_prepare, read_forget, read_lock, read_prepare, read_resolve};
 
+use crate::building::Built;
 use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
@@ -52,7 +53,6 @@ use crate::fields::{
     protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
     write_participants, write_txn,
 };
-use crate::large::Large;
 use crate::limits::{EncodingLimits, LIMITS, LIMITS_WITHOUT_STREAMS};
 use crate::object::Object;
 use crate::object_codec::{self, Head};
@@ -708,11 +708,12 @@ impl Operations {
         Some((reader.offset(), count))
     }
 
-    /// What stands before the value of the effect that `bytes` begin with, if it is a large one's, and how long that is. Then how
+    /// What stands before the value of the effect that `bytes` begin with, if it is a large one's, and how long that is. A long string is one that
+    /// does not stay in an operation of so many bytes. Then how
     /// long both are, of another effect all of it; `None` if this is not to be seen yet.
-    pub(crate) fn large_value_of(bytes: &[u8]) -> Option<(Option<(u8, usize)>, usize)> {
+    pub(crate) fn large_value_of(bytes: &[u8], whole_bytes: usize) -> Option<(Option<(u8, usize)>, usize)> {
         let mut reader = Reader::new(bytes);
-        let large = read_large_value(&mut reader).ok()?;
+        let large = read_large_value(&mut reader, whole_bytes).ok()?;
         let behind = match large {
             Some((_, length)) => length,
             None => 0,
@@ -1096,7 +1097,10 @@ impl EffectView<'_> {
             EffectView::Put(db, put) => {
                 let built = source.and_then(|source| source.built(put.value));
                 let object = match built {
-                    Some(large) => Object::large(put.head.key, large, put.head.deadline, Version(0)),
+                    Some(Built::Text(text)) => put.head.object(&text, Some(&text)),
+                    Some(Built::Large(large)) => {
+                        Object::large(put.head.key, large, put.head.deadline, Version(0))
+                    }
                     None => put.head.object(put.value, source.map(|source| source.bytes)),
                 };
                 Effect::Put { db: *db, object }
@@ -1111,11 +1115,11 @@ pub(crate) struct Source<'a> {
     /// All of them. Long strings may stay there.
     pub(crate) bytes: &'a Bytes,
     /// Large values in them that were put together as they came, by where they begin.
-    pub(crate) built: RefCell<BTreeMap<usize, Large>>,
+    pub(crate) built: RefCell<BTreeMap<usize, Built>>,
 }
 
 impl Source<'_> {
-    fn built(&self, value: &[u8]) -> Option<Large> {
+    fn built(&self, value: &[u8]) -> Option<Built> {
         let at = value.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
         self.built.borrow_mut().remove(&at)
     }
@@ -1338,13 +1342,17 @@ fn read_condition<'a>(reader: &mut Reader<'a>) -> Result<ConditionView<'a>, Deco
 }
 
 /// The form of the value of an effect and how long it is, if it is a large one: it follows. Another effect is passed over.
-fn read_large_value(reader: &mut Reader<'_>) -> Result<Option<(u8, usize)>, DecodeError> {
+fn read_large_value(reader: &mut Reader<'_>, whole_bytes: usize) -> Result<Option<(u8, usize)>, DecodeError> {
     let db = read_db(reader)?;
     match reader.u8()? {
         0 => reader.bytes().map(|_| None),
         1 => {
             let form = Head::read(reader)?.form;
             if form > object_codec::LAST_FLAT {
+                return Ok(Some((form, reader.u32()? as usize)));
+            }
+            let length = reader.clone().u32()? as usize;
+            if form == 0 && length >= KEPT_BYTES_MIN && !crate::string::is_most_of(length, whole_bytes) {
                 return Ok(Some((form, reader.u32()? as usize)));
             }
             reader.bytes().map(|_| None)

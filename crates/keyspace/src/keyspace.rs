@@ -347,12 +347,12 @@ impl Keyspace {
         replies: &mut Replies,
         answer: &mut impl FnMut(ApplyOutput<'_>),
     ) -> bool {
-        let Some((whole, built)) = self.staging.take(origin.gateway, number, &mut self.lazyfree) else {
+        let Some((come, built)) = self.staging.take(origin.gateway, number, &mut self.lazyfree) else {
             return false;
         };
-        let source = self.source.replace(whole.clone());
+        let source = self.source.replace(come.clone());
         let whole = Source {
-            bytes: &whole,
+            bytes: &come,
             built: built.into(),
         };
         let is_applied = Operations::read_kept(&whole, |operation| {
@@ -368,7 +368,8 @@ impl Keyspace {
         });
         self.source = source;
         let left = whole.built.into_inner().into_values();
-        left.for_each(|large| self.lazyfree.add_large(large));
+        left.for_each(|built| built.discard(&mut self.lazyfree));
+        self.lazyfree.add_shared(come);
         is_applied == Some(true)
     }
 
@@ -799,6 +800,11 @@ impl Keyspace {
     /// The driver calls it between turns, so that no deletion stalls.
     pub fn collect_lazyfree(&mut self, budget: &mut usize) -> bool {
         self.lazyfree.collect(budget)
+    }
+
+    /// A long string of those, of at most so many bytes, that is given back in one call: others than the driver may drop it.
+    pub fn take_shared_lazyfree(&mut self, bytes_max: usize) -> Option<Bytes> {
+        self.lazyfree.take_shared(bytes_max)
     }
 
     /// How many deleted keys are dropped piece by piece, and were since [`Keyspace::reset_lazyfree_counts`].

@@ -9,6 +9,7 @@ use crate::object::{Object, Value};
 use crate::segment::Segment;
 use crate::sorted_set::SortedSet;
 use crate::stream::Stream;
+use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// Collections of fewer elements are dropped at once.
@@ -35,7 +36,10 @@ pub struct Lazyfree {
     /// Each with how many deleted keys it stands for: none, if others stand for its key.
     pieces: VecDeque<(Piece, usize)>,
     counts: LazyfreeCounts,
-    /// Bytes of the strings among them.
+    /// Long strings whose blocks others may have, too. Each is given back in one call of the system, which the driver may have made elsewhere
+    /// ([`Lazyfree::take_shared`]).
+    shared: Vec<Bytes>,
+    /// Bytes of the strings, of both kinds.
     text_bytes: usize,
 }
 
@@ -80,6 +84,7 @@ impl Lazyfree {
     /// What another keyspace was to drop.
     pub(crate) fn append(&mut self, mut other: Lazyfree) {
         self.pieces.append(&mut other.pieces);
+        self.shared.append(&mut other.shared);
         self.text_bytes += other.text_bytes;
         self.counts.pending += other.counts.pending;
         self.counts.dropped += other.counts.dropped;
@@ -105,20 +110,41 @@ impl Lazyfree {
         }
     }
 
-    /// A string. One that has a block of its own, and is long, is dropped a piece at a time, as long as these are not much; a shared one goes
-    /// with the last who has it. As with Redis it is none of the keys that are counted.
+    /// A string. One that is long and has a block of its own is dropped a piece at a time, as long as these are not much; a shared one as a
+    /// whole. As with Redis it is none of the keys that are counted.
     fn add_text(&mut self, object: Object) {
+        if let Some(kept) = object.kept_string() {
+            return self.add_shared(kept.clone());
+        }
         let bytes = text_len(&object);
-        let has_room = self.text_bytes.saturating_add(bytes) <= TEXT_BYTES_MAX;
-        if bytes >= LONG_TEXT_BYTES && object.kept_string().is_none() && has_room {
+        if bytes >= LONG_TEXT_BYTES && self.has_room_for(bytes) {
             self.text_bytes += bytes;
             self.push(Piece::Text(object), 0);
         }
     }
 
+    /// Bytes that are not needed here any more, whoever else has them: that cannot be told of all.
+    pub(crate) fn add_shared(&mut self, bytes: Bytes) {
+        if bytes.len() >= LONG_TEXT_BYTES && self.has_room_for(bytes.len()) {
+            self.text_bytes += bytes.len();
+            self.shared.push(bytes);
+        }
+    }
+
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.text_bytes.saturating_add(bytes) <= TEXT_BYTES_MAX
+    }
+
+    /// A string that others may have, too, of at most so many bytes, to be dropped elsewhere.
+    pub(crate) fn take_shared(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let bytes = self.shared.pop_if(|bytes| bytes.len() <= bytes_max)?;
+        self.text_bytes -= bytes.len();
+        Some(bytes)
+    }
+
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pieces.is_empty()
+        self.pieces.is_empty() && self.shared.is_empty()
     }
 
     /// A collection whose object got another value.
@@ -157,6 +183,11 @@ impl Lazyfree {
 
     /// Drops up to about `budget` objects, and counts them down; `true` if none is left.
     pub(crate) fn collect(&mut self, budget: &mut usize) -> bool {
+        while !self.shared.is_empty() && *budget > 0 {
+            if let Some(bytes) = self.take_shared(usize::MAX) {
+                *budget = budget.saturating_sub(bytes.len() / TEXT_BYTES_PER_OBJECT);
+            }
+        }
         while let Some((piece, objects)) = self.pieces.pop_front() {
             let rest = match piece {
                 Piece::Segment(mut segment) => {
@@ -194,7 +225,7 @@ impl Lazyfree {
             self.counts.pending -= objects as u64;
             self.counts.dropped += objects as u64;
         }
-        true
+        self.shared.is_empty()
     }
 }
 
@@ -202,5 +233,55 @@ fn text_len(object: &Object) -> usize {
     match object.value() {
         Value::Bytes(bytes) => bytes.len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::Version;
+
+    fn kept(text: &Bytes) -> Object {
+        Object::kept(b"key", text.clone(), None, Version(0))
+    }
+
+    #[test]
+    fn a_long_string_that_was_shared_is_not_dropped_at_once() {
+        let (mut lazyfree, text) = (Lazyfree::default(), Bytes::from(vec![b'x'; LONG_TEXT_BYTES]));
+        // It has a block that an object had, as one has that was changed in place.
+        let mut object = kept(&text);
+        object.bytes_mut(0);
+        object.share_text();
+        assert!(
+            object
+                .kept_string()
+                .is_some_and(|shared| *shared == text && shared.as_ptr() != text.as_ptr())
+        );
+        lazyfree.add(object);
+        assert!(!lazyfree.is_empty());
+        assert!(!lazyfree.collect(&mut 0), "it waits");
+        assert!(
+            lazyfree.take_shared(LONG_TEXT_BYTES - 1).is_none(),
+            "there is no room for it"
+        );
+        let taken = lazyfree
+            .take_shared(LONG_TEXT_BYTES)
+            .expect("it is to be dropped");
+        assert_eq!((taken.len(), lazyfree.text_bytes), (LONG_TEXT_BYTES, 0));
+        lazyfree.add_shared(taken);
+        assert!(lazyfree.collect(&mut 1), "nobody else has taken it");
+        assert_eq!(lazyfree.text_bytes, 0);
+    }
+
+    #[test]
+    fn of_long_strings_not_more_wait_than_may() {
+        let mut lazyfree = Lazyfree::default();
+        for _ in 0..3 {
+            lazyfree.add_shared(Bytes::from(Vec::from_iter(std::iter::repeat_n(
+                0,
+                TEXT_BYTES_MAX / 2,
+            ))));
+        }
+        assert_eq!(lazyfree.text_bytes, TEXT_BYTES_MAX);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::access::{AccessClock, AccessStats};
 use crate::events::{Event, EventClasses};
+use crate::long_values::LongValues;
 use crate::object::{Kind, Object};
 use crate::transactions::Origin;
 use ids::{Db, Prng, UnixMillis};
@@ -73,6 +74,8 @@ pub struct LeaderLocal {
     /// If so: every key that the patterns of `SORT` named, found or not; each once, and as many as its elements and
     /// patterns make. The driver takes them after each call.
     pub wanted: Vec<(Db, Box<[u8]>)>,
+    /// Long values that are written already, while whoever waited for that is answered.
+    pub written: Option<LongValues>,
 }
 
 impl LeaderLocal {
@@ -111,6 +114,7 @@ impl LeaderLocal {
             wounded: 0,
             collects_wanted: false,
             wanted: Vec::new(),
+            written: None,
         }
     }
 

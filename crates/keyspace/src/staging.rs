@@ -16,10 +16,9 @@
 //! 1. Of no operation there is more than it is said to have.
 //! 2. All of them together are said to have at most [`STAGED_BYTES_MAX`].
 
-use crate::building::Building;
+use crate::building::{Building, Built};
 use crate::digest::Digest;
 use crate::fields::{read_gateway, write_gateway};
-use crate::large::Large;
 use crate::lazyfree::Lazyfree;
 use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer};
@@ -85,7 +84,8 @@ impl Staging {
         let is_next = (staged.number, has) == (number, offset);
         if is_next && has + bytes.len() as u64 <= staged.whole_bytes {
             staged.bytes.extend_from_slice(bytes);
-            staged.building.follow(&staged.bytes, lazyfree);
+            let whole_bytes = staged.whole_bytes as usize;
+            staged.building.follow(&staged.bytes, whole_bytes, lazyfree);
         } else {
             self.remove(gateway, lazyfree);
         }
@@ -103,7 +103,7 @@ impl Staging {
         gateway: GatewayId,
         number: u64,
         lazyfree: &mut Lazyfree,
-    ) -> Option<(Bytes, BTreeMap<usize, Large>)> {
+    ) -> Option<(Bytes, BTreeMap<usize, Built>)> {
         let mut staged = self.0.remove(&gateway)?;
         let is_whole = staged.bytes.len() as u64 == staged.whole_bytes;
         if staged.number == number && is_whole {

@@ -442,7 +442,12 @@ pub(crate) fn kept(source: Option<&Bytes>, value: &[u8]) -> Option<Bytes> {
     }
     let source = source?;
     let is_in_it = source.as_ptr_range().contains(&value.as_ptr());
-    (is_in_it && source.len() - value.len() <= value.len() / 8).then(|| source.slice_ref(value))
+    (is_in_it && is_most_of(value.len(), source.len())).then(|| source.slice_ref(value))
+}
+
+/// Whether bytes that a string of this length came in are little more than it.
+pub(crate) fn is_most_of(length: usize, whole: usize) -> bool {
+    whole.saturating_sub(length) <= length / 8
 }
 
 fn string(

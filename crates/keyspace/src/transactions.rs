@@ -757,7 +757,9 @@ impl Keyspace {
         let version = self.version_read(db, key, local);
         let is_there = matches!(version, KeyVersion::Present(_));
         let object = is_there.then(|| self.object_at(db, key)).flatten();
-        share_seen(object.as_deref(), version)
+        let written = local.written.as_ref().filter(|_| is_there);
+        let written = written.and_then(|written| written.of(self, db, key));
+        share_seen(object.as_deref(), written, version)
     }
 
     /// Has [`Keyspace::share_seen`] share a long string that was changed in place. It is as it was: nobody can tell but by its place.
@@ -1485,10 +1487,10 @@ fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
 }
 
 /// The same, a long value being shared: a string with the object, another one with nobody.
-fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
+fn share_seen(object: Option<&Object>, written: Option<&EncodedObject>, version: KeyVersion) -> FrozenRope {
     let mut seen = Rope::default();
     let to = seen.bytes_mut();
-    let encoded = object.and_then(EncodedObject::of);
+    let encoded = written.cloned().or_else(|| object.and_then(EncodedObject::of));
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {
         seen_head(to, true, version);
         object_codec::write_head(to, object);

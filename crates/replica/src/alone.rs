@@ -8,6 +8,7 @@
 //!      |                                             else: waits; Wound to the coordinators of younger prepared ones in the way
 //!  handle(Wound) ----------------------------------- if it waits: Voted(Refused(Wounded))
 //!  handle(Decide) ---------------------------------- effects installed, locks released, waiters go on
+//!                                                    long values are written step by step first: read_on --> Locked, OptimisticRead
 //!  handle(CheckOut) -------------------------------- values of keys that it holds: Locked
 //!  handle(CheckIn) --------------------------------- what was checked out is back, or installed; as Decide
 //! ```
@@ -34,9 +35,9 @@ use crate::turn::Turn;
 use command::{Command, Cost};
 use ids::{Db, Slot};
 use keyspace::{BlockCommand, Effect, QueryTxn, Returned, Terms, Told};
-use keyspace::{Read, SeenObject, WAITING_MAX};
+use keyspace::{LongStep, LongValues, Read, SeenObject, WAITING_MAX};
 use resp::ReplyWriter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote, VoteRecord};
 
@@ -50,6 +51,15 @@ enum Asker {
     Lock(TxnId, Vec<FullKey>),
     SnapshotRead(TxnId, Vec<Condition>, Vec<Operation>),
     OptimisticRead(TxnId, Vec<FullKey>),
+}
+
+/// Somebody who is shown long values when they are written.
+struct LongRead {
+    asker: Asker,
+    /// The transaction whose locks keep them as they are, if they are locked for it.
+    holder: Option<TxnId>,
+    told: Told,
+    values: LongValues,
 }
 
 /// What only waits: who asked looks for himself when it has its turn.
@@ -69,6 +79,8 @@ pub(crate) struct Alone {
     inherits: bool,
     /// Bytes of the values that are lent, by whom they are lent to.
     checked_out: BTreeMap<TxnId, usize>,
+    /// Those who are shown long values, in their order: the first one's are being written. Bounded as what is kept out is.
+    long_reads: VecDeque<LongRead>,
     /// Whether the group is going to get a log, and the parts of transactions that wait for that. Bounded by the transactions that the
     /// node's workers have under way.
     awaits_log: bool,
@@ -281,9 +293,81 @@ impl Alone {
     /// Lets a transaction look at what it has locked, if it has the locks still.
     fn tell_holder(&mut self, state: &mut GroupState, txn: TxnId, asker: Asker, out: &mut Vec<Output>) {
         match state.keyspace.locks_of(txn) {
-            Some(_) => self.tell(state, asker, Told::default(), out),
+            Some(_) => self.show(state, asker, Told::default(), Some(txn), out),
             None => out.push(refusal(state, txn, Refusal::Wounded)),
         }
+    }
+
+    /// Tells somebody what he has asked for, at once or when what is long of it is written.
+    fn show(
+        &mut self,
+        state: &mut GroupState,
+        asker: Asker,
+        told: Told,
+        holder: Option<TxnId>,
+        out: &mut Vec<Output>,
+    ) {
+        let keys = match &asker {
+            Asker::OptimisticRead(_, keys) | Asker::Lock(_, keys) => &keys[..],
+            _ => &[],
+        };
+        let keys = keys.iter().map(|(db, key)| (*db, &**key));
+        match LongValues::begin(&state.keyspace, keys) {
+            Some(values) => self.long_reads.push_back(LongRead {
+                asker,
+                holder,
+                told,
+                values,
+            }),
+            None => self.tell_now(state, asker, told, out),
+        }
+    }
+
+    /// Whether values are being written for somebody: [`Alone::read_on`].
+    pub(crate) fn reads_on(&self) -> bool {
+        !self.long_reads.is_empty()
+    }
+
+    /// Writes a step of them.
+    pub(crate) fn read_on(&mut self, state: &mut GroupState, turn: &Turn, out: &mut Vec<Output>) {
+        let Some(long) = self.long_reads.front_mut() else {
+            return;
+        };
+        let step = long.values.go_on(&state.keyspace);
+        if step == LongStep::More {
+            return;
+        }
+        let Some(LongRead {
+            asker,
+            holder,
+            told,
+            values,
+        }) = self.long_reads.pop_front()
+        else {
+            return;
+        };
+        let (txn, locks) = match &asker {
+            Asker::OptimisticRead(txn, keys) | Asker::Lock(txn, keys) => {
+                (*txn, keyspace::shared(keys.iter().map(|(_, key)| &**key)))
+            }
+            _ => unreachable!("nobody else is shown long values"),
+        };
+        state.begin(turn);
+        state.open();
+        match holder {
+            // Nobody changes what it has locked.
+            Some(_) if step == LongStep::Changed || state.keyspace.locks_of(txn).is_none() => {
+                out.push(refusal(state, txn, Refusal::Wounded));
+            }
+            None if step == LongStep::Changed => out.push(refusal(state, txn, Refusal::Changed)),
+            None if !self.is_free(state, || locks.clone()) => self.look(state, asker, locks, out),
+            Some(_) | None => {
+                state.local.written = Some(values);
+                self.tell_now(state, asker, told, out);
+                state.local.written = None;
+            }
+        }
+        self.answer_waiters(state, out);
     }
 
     /// Answers those who waited and have had their turn, and tells of younger transactions that older ones wait for.
@@ -297,10 +381,20 @@ impl Alone {
     }
 
     fn tell(&mut self, state: &mut GroupState, asker: Asker, told: Told, out: &mut Vec<Output>) {
-        let group = state.group;
         if told.is_crowded_out {
-            return out.push(asker.crowded_out(group));
+            return out.push(asker.crowded_out(state.group));
         }
+        match asker {
+            Asker::Lock(txn, _) if state.keyspace.locks_of(txn).is_some() => {
+                self.show(state, asker, told, Some(txn), out);
+            }
+            Asker::OptimisticRead(..) => self.show(state, asker, told, None, out),
+            _ => self.tell_now(state, asker, told, out),
+        }
+    }
+
+    fn tell_now(&mut self, state: &mut GroupState, asker: Asker, told: Told, out: &mut Vec<Output>) {
+        let group = state.group;
         out.push(match asker {
             Asker::Execute(reply_to) => Output::Answered {
                 reply_to,
@@ -336,9 +430,7 @@ impl Alone {
             }
             Asker::Lock(txn, keys) => match Replies::of_vote(told) {
                 (Vote::Prepared, _) => {
-                    let copy =
-                        |(db, key): &FullKey| state.keyspace.share_object(*db, key).map(SeenObject::Whole);
-                    let objects: Vec<_> = keys.iter().map(copy).collect();
+                    let objects = keys.iter().map(|key| seen(state, key)).collect();
                     Output::Locked {
                         txn,
                         group,
@@ -369,16 +461,11 @@ impl Alone {
                 }
             }
             Asker::OptimisticRead(txn, keys) => {
-                let seen = |(db, key): &FullKey| {
-                    (
-                        state.keyspace.share_object(*db, key).map(SeenObject::Whole),
-                        state.keyspace.version(*db, key),
-                    )
-                };
+                let versioned = |key: &FullKey| (seen(state, key), state.keyspace.version(key.0, &key.1));
                 Output::OptimisticRead {
                     txn,
                     group,
-                    objects: keys.iter().map(seen).collect(),
+                    objects: keys.iter().map(versioned).collect(),
                     age: Duration::ZERO,
                     time: state.keyspace.time(),
                 }
@@ -688,7 +775,8 @@ impl Alone {
     /// Whether nothing is locked, lent or waited for, so that the group can get a log.
     pub(crate) fn is_quiet(&self, state: &GroupState) -> bool {
         let is_unlocked = self.inherits || state.keyspace.is_unlocked();
-        is_unlocked && self.short.is_empty() && self.askers.is_empty() && self.checked_out.is_empty()
+        let is_asked = !self.askers.is_empty() || !self.long_reads.is_empty();
+        is_unlocked && self.short.is_empty() && !is_asked && self.checked_out.is_empty()
     }
 
     /// The group is going to get a log, or is not after all: then what was kept out is handed back.
@@ -744,6 +832,16 @@ fn apply_quietly(state: &mut GroupState, operation: keyspace::EntryOperation<'_>
     state
         .keyspace
         .ask(0, operation, Terms::default(), &mut state.local);
+}
+
+/// What is under a key: a copy, or what was written of it.
+fn seen(state: &mut GroupState, (db, key): &FullKey) -> Option<SeenObject> {
+    let written = state.local.written.as_ref();
+    let written = written.and_then(|written| written.of(&state.keyspace, *db, key));
+    match written {
+        Some(encoded) => Some(SeenObject::Encoded(encoded.clone())),
+        None => state.keyspace.share_object(*db, key).map(SeenObject::Whole),
+    }
 }
 
 fn refusal(state: &GroupState, txn: TxnId, refusal: Refusal) -> Output {

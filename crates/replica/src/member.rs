@@ -433,6 +433,7 @@ impl Member {
                 self.scrub.heard(from, scrubbed);
                 self.judge(scrubbed.at, effects);
             }
+            Input::ReadOn => self.read_on(state, turn),
             Input::Close => self.close(state, turn, now, effects),
             Input::Finish => self.finish(state, turn, now, effects),
         }
@@ -807,6 +808,15 @@ impl Member {
             || self.snapshots.may_store()
             || self.begins.is_some()
             || state.has_deferred()
+            || state.waiting_reads.has_shown()
+    }
+
+    /// Goes on with the long values that a read asks for. What is read is told when the lease was looked at again.
+    fn read_on(&mut self, state: &mut GroupState, turn: &Turn) {
+        state.read_on(turn);
+        for (db, key) in state.take_met_expired() {
+            self.gathering.ask(&EntryOperation::Expire { db, key: &key });
+        }
     }
 
     /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
@@ -854,6 +864,7 @@ impl Member {
 
     /// Tells gateways what became of operations that waited for transactions.
     fn answer_deferred(&mut self, state: &mut GroupState, effects: &mut Effects) {
+        state.waiting_reads.look_at_shown(self.still_leads(self.now));
         for (place, bytes) in state.waiting_reads.take_answered() {
             let outcome = BatchOutcome::Deferred {
                 is_read: true,

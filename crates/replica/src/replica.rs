@@ -111,6 +111,8 @@ pub enum Input<'a> {
     ChangeMembers(Members),
     /// Another replica is to lead.
     Transfer(Incarnation),
+    /// A step of the long values that somebody is to be shown is to be written ([`Replica::reads_on`]).
+    ReadOn,
     /// What was applied in the open entry ([`Replica::apply_first`]) is to be kept.
     Close,
     /// The turn ends: `now` is read after all that was answered in it.
@@ -224,6 +226,15 @@ impl Replica {
     /// The same, if it leads.
     pub fn leader(&self) -> Option<&Member> {
         self.member().filter(|member| member.leads())
+    }
+
+    /// Whether long values are being written, to be shown to somebody.
+    pub fn reads_on(&self) -> bool {
+        match &self.role {
+            Role::Alone(alone) => alone.reads_on(),
+            Role::Member(_) => self.state.waiting_reads.reads_on(),
+            Role::Elsewhere => false,
+        }
     }
 
     /// Whether the group has a log, so that whatever changes it is an entry.
@@ -511,6 +522,14 @@ impl Replica {
         match &mut self.role {
             Role::Alone(alone) => alone.handle(&mut self.state, turn, request, out),
             Role::Elsewhere | Role::Member(_) => unreachable!("a group with a log is asked by batches"),
+        }
+    }
+
+    /// Writes a step of the long values that somebody is to be shown ([`Replica::reads_on`]).
+    pub fn read_on(&mut self, turn: &Turn, out: &mut Vec<Output>) {
+        match &mut self.role {
+            Role::Alone(alone) => alone.read_on(&mut self.state, turn, out),
+            Role::Elsewhere | Role::Member(_) => unreachable!("a group with a log takes a step of it"),
         }
     }
 

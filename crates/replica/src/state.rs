@@ -9,14 +9,15 @@ use crate::replica::Reload;
 use crate::request::FullKey;
 use crate::response::BatchOutcome;
 use crate::turn::{Copying, Turn};
-use crate::waiting_reads::{Awaited, ReadPlace};
+use crate::waiting_reads::{Awaited, LongRead, ReadPlace};
 use crate::waiting_reads::{Marks, WaitingReads};
 use bytes::Bytes;
 use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
 use keyspace::{ApplyOutput, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use keyspace::{
     Cursor, Effect, EncodingLimits, Event, EventClasses, EvictionPolicy, Header, KeyVersion, Lazyfree,
-    Object, OpenTransaction, SnapshotReceiver, TransactionCounts, Transfer, TransferStep, Victims,
+    LongStep, LongValues, Object, OpenTransaction, SnapshotReceiver, TransactionCounts, Transfer,
+    TransferStep, Victims,
 };
 use mutations::Mutation;
 use resp::{Args, FrozenRope, ReplyWriter};
@@ -43,6 +44,9 @@ pub(crate) fn read_words(
         Err(error) => error.write(out),
     }
 }
+
+/// How often long values are begun anew for one read because they have changed, before they are written at once.
+const LONG_TRIES_MAX: u32 = 4;
 
 /// Bytes of the pieces in which a state is decoded that was encoded here.
 const RELOAD_CHUNK_BYTES: usize = 4 << 20;
@@ -300,6 +304,11 @@ impl GroupState {
         self.keyspace.collect_lazyfree(budget)
     }
 
+    /// See [`Keyspace::take_shared_lazyfree`].
+    pub fn take_shared_lazyfree(&mut self, bytes_max: usize) -> Option<Bytes> {
+        self.keyspace.take_shared_lazyfree(bytes_max)
+    }
+
     /// What `WATCH` remembers of `key`.
     pub fn version(&mut self, turn: &Turn, db: Db, key: &[u8]) -> KeyVersion {
         self.begin(turn);
@@ -466,6 +475,10 @@ impl GroupState {
         self.begin(turn);
         let question = &read.question;
         if let Some(txn) = read.holder {
+            let is_locked = self.keyspace.locks_of(txn).is_some();
+            if is_locked && self.puts_off(question) && self.waiting_reads.put_off(place, all, Some(txn)) {
+                return answers.deferred();
+            }
             return self.answer_holder(txn, question, answers);
         }
         if let &Question::WaitingRead { sequence, index } = question
@@ -497,12 +510,99 @@ impl GroupState {
             }
             return answers.crowded_out();
         }
+        if self.puts_off(question) && self.waiting_reads.put_off(place, all, None) {
+            return answers.deferred();
+        }
         let age = match question {
             Question::SnapshotRead(_) | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
         };
         self.prepare_to_share(question);
         crate::waiting_reads::answer(&self.keyspace, &mut self.local, question, age, answers);
+    }
+
+    /// Whether a read asks for long values, which are written step by step before it is answered.
+    fn puts_off(&self, question: &Question<'_>) -> bool {
+        match question {
+            Question::OptimisticRead(keys) => LongValues::are_among(&self.keyspace, keys.iter().copied()),
+            _ => false,
+        }
+    }
+
+    /// Writes a step of the long values that the first of those reads asks for.
+    pub(crate) fn read_on(&mut self, turn: &Turn) {
+        self.begin(turn);
+        let Some(long) = self.waiting_reads.take_long() else {
+            return;
+        };
+        let LongRead {
+            place,
+            all,
+            holder,
+            tries,
+            values,
+        } = long;
+        let questions = reads(&all).expect("they were read when they came");
+        let question = &questions[place.index as usize].question;
+        let Question::OptimisticRead(keys) = question else {
+            unreachable!("nothing else asks for values")
+        };
+        let mut values = values.or_else(|| LongValues::begin(&self.keyspace, keys.iter().copied()));
+        let step = match &mut values {
+            Some(values) => values.go_on(&self.keyspace),
+            // They are not long any more.
+            None => LongStep::Whole,
+        };
+        let again = |values, tries| LongRead {
+            place,
+            all: all.clone(),
+            holder,
+            tries,
+            values,
+        };
+        match step {
+            LongStep::More => return self.waiting_reads.go_on_with(again(values, tries)),
+            LongStep::Changed if tries < LONG_TRIES_MAX => {
+                return self.waiting_reads.put_behind(again(None, tries + 1));
+            }
+            // One that changes all the time is written at once in the end.
+            LongStep::Changed | LongStep::Whole => {}
+        }
+        if holder.is_none() && !self.keyspace.admits(|| question.locks()) {
+            let (behind, awaited) = (self.keyspace.behind(), Awaited::Keys(question.locks()));
+            if !self.waiting_reads.add(place, all.clone(), behind, awaited) {
+                let mut answers = AnswersBuf::default();
+                answers.crowded_out();
+                self.waiting_reads
+                    .show(place, answers.finish(), again(None, tries));
+            }
+            return;
+        }
+        let mark = self.mark_reads(turn, false);
+        let mut answers = AnswersBuf::default();
+        self.local.written = values;
+        match holder {
+            Some(txn) => self.answer_holder(txn, question, &mut answers),
+            None => crate::waiting_reads::answer(
+                &self.keyspace,
+                &mut self.local,
+                question,
+                Duration::ZERO,
+                &mut answers,
+            ),
+        }
+        let values = self.local.written.take();
+        if self.is_ahead(mark) {
+            // When an entry has said how late it is.
+            return self.waiting_reads.put_behind(again(values, tries));
+        }
+        if answers.byte_len() > turn.answers_bytes_max {
+            answers = AnswersBuf::default();
+            let start = answers.mark();
+            answers.refuse_from(start, false);
+        }
+        self.waiting_reads
+            .show(place, answers.finish(), again(values, tries));
     }
 
     /// What a transaction reads under its own locks: nobody changes it before they are given back. Whoever has lost them is told so, since

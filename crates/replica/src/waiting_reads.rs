@@ -8,11 +8,11 @@ use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
 use bytes::Bytes;
 use ids::{GatewayId, Monotonic, Version};
-use keyspace::{Behind, Keyspace, LeaderLocal};
+use keyspace::{Behind, Keyspace, LeaderLocal, LongValues};
 use resp::{Args, FrozenRope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Locks, Mode};
+use txn::{Locks, Mode, TxnId};
 
 /// Reads that wait in one group. At the limit one more is answered `TRYAGAIN`.
 const WAITING_READS_MAX: usize = 65_536;
@@ -65,6 +65,19 @@ struct WaitingRead {
     locks: Locks,
 }
 
+/// A read of long values, which are written step by step before it is answered.
+pub(crate) struct LongRead {
+    pub(crate) place: ReadPlace,
+    /// The reads of the batch.
+    pub(crate) all: Bytes,
+    /// The transaction under whose locks it reads, if it does.
+    pub(crate) holder: Option<TxnId>,
+    /// How often they were begun anew.
+    pub(crate) tries: u32,
+    /// What is written of them; nothing of those that are not the first.
+    pub(crate) values: Option<LongValues>,
+}
+
 /// A read's place among those that wait for the same: what had come before it, and its number here.
 type Turn = (u64, u64);
 
@@ -83,6 +96,10 @@ pub(crate) struct WaitingReads {
     places: BTreeSet<(GatewayId, u64, u32)>,
     /// What was answered since it was last taken.
     answered: Vec<(ReadPlace, FrozenRope)>,
+    /// Those that ask for long values, in the order of their turns.
+    long: VecDeque<LongRead>,
+    /// What was answered to such, to be told if the lease holds still; if not, they are looked at again.
+    shown: Vec<(ReadPlace, FrozenRope, LongRead)>,
     #[cfg(test)]
     looks: usize,
 }
@@ -133,6 +150,64 @@ impl WaitingReads {
             turns.remove(&turn);
             if turns.is_empty() {
                 self.by_key.remove(key);
+            }
+        }
+    }
+
+    /// A read asks for long values: it is answered when they are written. `false` if there is no room.
+    pub(crate) fn put_off(&mut self, place: ReadPlace, all: &Bytes, holder: Option<TxnId>) -> bool {
+        if self.len() >= WAITING_READS_MAX {
+            return false;
+        }
+        self.put_behind(LongRead {
+            place,
+            all: all.clone(),
+            holder,
+            tries: 0,
+            values: None,
+        });
+        true
+    }
+
+    /// It has its next turn when the others have had theirs.
+    pub(crate) fn put_behind(&mut self, long: LongRead) {
+        self.places.insert(long.place.key());
+        self.long.push_back(long);
+    }
+
+    /// It goes on before the others have their turn.
+    pub(crate) fn go_on_with(&mut self, long: LongRead) {
+        self.long.push_front(long);
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn take_long(&mut self) -> Option<LongRead> {
+        self.long.pop_front()
+    }
+
+    /// Whether long values are to be written.
+    pub(crate) fn reads_on(&self) -> bool {
+        !self.long.is_empty()
+    }
+
+    /// It is answered, if this replica led when it was.
+    pub(crate) fn show(&mut self, place: ReadPlace, answer: FrozenRope, long: LongRead) {
+        self.shown.push((place, answer, long));
+    }
+
+    /// Whether anything waits for a look at the lease.
+    pub(crate) fn has_shown(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
+    /// Whether this replica led when it answered: it leads still.
+    pub(crate) fn look_at_shown(&mut self, still_leads: bool) {
+        for (place, answer, long) in std::mem::take(&mut self.shown) {
+            if still_leads {
+                self.places.remove(&place.key());
+                self.answered.push((place, answer));
+            } else {
+                self.put_behind(long);
             }
         }
     }
@@ -226,6 +301,17 @@ impl WaitingReads {
         }
         let mut answers = AnswersBuf::default();
         let all = reads(&read.reads).expect("they were read when they came");
+        if let Question::OptimisticRead(keys) = &all[read.place.index as usize].question
+            && LongValues::are_among(keyspace, keys.iter().copied())
+        {
+            return self.put_behind(LongRead {
+                place: read.place,
+                all: read.reads.clone(),
+                holder: None,
+                tries: 0,
+                values: None,
+            });
+        }
         // By group time, as of the entry that has freed what it waited for: nobody who leads later judges by an earlier one.
         let now = std::mem::replace(&mut local.now, keyspace.time());
         answer(
@@ -265,7 +351,7 @@ impl WaitingReads {
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.reads.len()
+        self.reads.len() + self.long.len() + self.shown.len()
     }
 }
 

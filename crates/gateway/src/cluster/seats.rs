@@ -583,6 +583,7 @@ impl Seats {
     pub(crate) fn finish(&mut self, cx: &mut Context, index: usize) -> bool {
         let has_work = cx.local.replicas[index].has_work(cx.now);
         let effects = has_work.then(|| self.step(cx, index, Input::Finish)).flatten();
+        cx.local.note_long_reads(index);
         let member = cx.local.replicas[index].member();
         if let Some(until) = member.and_then(Member::kept_until) {
             cx.local.visits.keep_until(index, until);
@@ -595,6 +596,14 @@ impl Seats {
         let Some(effects) = effects else { return false };
         self.carry_out_effects(cx, index, effects);
         true
+    }
+
+    /// A leader writes a step of the long values that somebody is to be shown.
+    pub(crate) fn read_on(&mut self, cx: &mut Context, index: usize) {
+        if let Some(effects) = self.step(cx, index, Input::ReadOn) {
+            self.carry_out_effects(cx, index, effects);
+        }
+        cx.local.visits.touch(index);
     }
 
     /// Carries out what a member wants done.

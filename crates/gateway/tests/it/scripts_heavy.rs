@@ -382,3 +382,135 @@ fn what_a_command_makes_beside_its_words_is_counted() {
     world.send(0, 7, &format!("EVAL {script} 0"));
     assert_eq!(beside(&mut world, 0, 7), (":2001".to_owned(), 0));
 }
+
+#[test]
+fn all_keys_are_named_to_a_script_step_by_step_and_others_have_their_turns_between() {
+    for mut world in [spread(1, 4), replicated(4)] {
+        for first in (0..40_000).step_by(1_000) {
+            let pairs: Vec<String> = (first..first + 1_000).map(|n| format!("key:{n} x")).collect();
+            assert_eq!(world.run(0, 8, &format!("MSET {}", pairs.join(" "))), "+OK");
+        }
+        let script = "redis.call('DEL','key:7')redis.call('SET','new','x')return\t#redis.call('KEYS','*')";
+        world.send(0, 7, &format!("EVAL {script} 0"));
+        let mut turns = 0;
+        let reply = loop {
+            let jobs = taken(&mut world);
+            bring_back(&mut world, jobs);
+            // Each has its turn, and looks at a few thousand keys in it.
+            let reply = world.nodes[0].take_reply(7);
+            if !reply.is_empty() {
+                break reply;
+            }
+            turns += 1;
+            assert!(turns < 4_000, "it comes to its end");
+            world.turn();
+        };
+        assert_eq!(reply, ":40000");
+        assert!(turns >= 3, "three steps of all groups: {turns} turns");
+    }
+}
+
+/// How many turns it takes until a client is answered, and what.
+fn turns_until_answered(
+    world: &mut World,
+    client: u64,
+    mut each: impl FnMut(&mut World, usize),
+) -> (String, usize) {
+    for turns in 0..4_000 {
+        let jobs = taken(world);
+        bring_back(world, jobs);
+        let reply = world.nodes[0].take_reply(client);
+        if !reply.is_empty() {
+            return (reply, turns);
+        }
+        each(world, turns);
+        world.turn();
+    }
+    panic!("no reply");
+}
+
+/// A set of so many members.
+fn fill_set(world: &mut World, key: &str, count: usize) {
+    for first in (0..count).step_by(1_000) {
+        let members: Vec<String> = (first..first + 1_000).map(|n| format!("member:{n:09}")).collect();
+        world.send(0, 8, &format!("SADD {key} {}", members.join(" ")));
+        assert_eq!(beside(world, 0, 8).0, ":1000");
+    }
+}
+
+#[test]
+fn a_large_collection_is_written_for_a_script_step_by_step() {
+    const COUNT: usize = 40_000;
+    for mut world in [spread(1, 4), replicated(4)] {
+        fill_set(&mut world, "set", COUNT);
+        for script in [
+            "EVAL return\t#redis.call('SMEMBERS','set') 0",
+            "EVAL return\t#redis.call('SMEMBERS',KEYS[1]) 1 set",
+        ] {
+            world.send(0, 7, script);
+            let (reply, turns) = turns_until_answered(&mut world, 7, |_, _| {});
+            assert_eq!(reply, format!(":{COUNT}"));
+            // It has twenty bytes a member.
+            assert!(
+                turns >= COUNT * 20 / keyspace::LONG_STEP_BYTES,
+                "{script}: {turns} turns"
+            );
+        }
+        // What changes meanwhile is seen, or nothing of it.
+        let script = "EVAL redis.call('SADD','set','mine')return\t#redis.call('SMEMBERS','set') 0";
+        world.send(0, 7, script);
+        let mut added = 0;
+        let (reply, _) = turns_until_answered(&mut world, 7, |world, turn| {
+            if turn % 3 == 1 && added < 12 {
+                world.send(0, 9, &format!("SADD set new:{added}"));
+                added += 1;
+            }
+        });
+        let seen: usize = reply.trim_start_matches(':').parse().expect("a number");
+        assert!((COUNT + 1..=COUNT + 1 + added).contains(&seen), "{reply}");
+        world.turns(500);
+        world.nodes[0].take_reply(9);
+        world.send(0, 9, "SCARD set");
+        assert!(
+            beside(&mut world, 0, 9)
+                .0
+                .ends_with(&format!(":{}", COUNT + 1 + added))
+        );
+        world.turns(2_000);
+        for node in 0..world.nodes.len() {
+            assert_eq!(world.locks_left(node), 0);
+        }
+    }
+}
+
+#[test]
+fn what_a_script_has_done_to_very_many_keys_is_installed_group_by_group_and_all_or_nothing_is_seen() {
+    const COUNT: usize = 20_000;
+    for mut world in [spread(1, 4), replicated(4)] {
+        let script = format!(
+            "for\ti=1,{COUNT}\tdo\tredis.call('SET','key:'..i,i)end\tfor\ti=1,1000\tdo\tredis.call('DEL','key:'..i)end"
+        );
+        world.send(0, 7, &format!("EVAL {script} 0"));
+        let (reply, _) = turns_until_answered(&mut world, 7, |_, _| {});
+        assert_eq!(reply, "$-1");
+        // Whoever comes behind it waits for the groups that are not told yet.
+        world.send(0, 8, "DBSIZE");
+        let mut turns = 0;
+        let size = loop {
+            let reply = world.nodes[0].take_reply(8);
+            if !reply.is_empty() {
+                break reply;
+            }
+            turns += 1;
+            assert!(turns < 4_000, "it is answered");
+            world.turn();
+        };
+        assert_eq!(size, format!(":{}", COUNT - 1_000));
+        assert!(turns >= 3, "four groups, one a turn: {turns}");
+        world.turns(2_000);
+        for node in 0..world.nodes.len() {
+            assert_eq!(world.locks_left(node), 0);
+            assert_eq!(world.transactions_left(node), 0);
+        }
+    }
+}

@@ -289,6 +289,7 @@ fn it_is_not_copied_and_goes_when_nobody_holds_it() {
     }
     node.run("DEL copy");
     node.run("GETSET renamed 1");
+    while !node.keyspace.collect_lazyfree(&mut 1) {}
     assert!(value.is_unique(), "nobody keeps it");
     assert!(node.keyspace.memory() < KEPT_BYTES_MIN);
 }
