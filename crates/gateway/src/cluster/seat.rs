@@ -24,7 +24,7 @@ const HAND_OVER_AGAIN: Duration = Duration::from_secs(2);
 const LAG_MAX: u64 = 64;
 
 /// As whom, and in which term, a replica leads; none if it does not.
-pub(super) type Reign = Option<(Incarnation, Term)>;
+pub(super) type LeaderTerm = Option<(Incarnation, Term)>;
 
 /// See the file's header.
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Seat {
     left_in: Term,
     /// In which term, and as whom, this replica last asked that the group be told who is dead, and by which boots. What was asked for in
     /// another term may have come to nothing.
-    pub(super) fenced: Option<(Reign, Arc<Boots>)>,
+    pub(super) fenced: Option<(LeaderTerm, Arc<Boots>)>,
     /// What the members before this one did.
     past: MemberCounts,
     /// The term in which leadership was offered to another, because the node stops, and to whom.

@@ -20,7 +20,7 @@ use super::boots::Boots;
 use super::broken::{DIFFERS, guard};
 use super::group_clients::known_leader;
 use super::open_entries::OpenEntries;
-use super::seat::{Reign, Seat};
+use super::seat::{LeaderTerm, Seat};
 use super::state_copies::StateCopies;
 use super::{HandoverImage, Layout};
 use crate::connection::Connection;
@@ -456,11 +456,11 @@ impl Seats {
         let without_strangers = seat.without_strangers(layout.group(replica.group()), replica, cx.now);
         if replica.leader().is_some() {
             let term = replica.member().map(Member::term);
-            let reign = seat.incarnation.zip(term);
-            let told = seat.fenced.replace((reign, Arc::clone(&layout.boots)));
-            let is_told = |(by, told): &(Reign, Arc<Boots>)| {
+            let leads_as = seat.incarnation.zip(term);
+            let told = seat.fenced.replace((leads_as, Arc::clone(&layout.boots)));
+            let is_told = |(by, told): &(LeaderTerm, Arc<Boots>)| {
                 let has_died = !Arc::ptr_eq(told, &layout.boots) && layout.boots.has_died_since(told);
-                *by == reign && (!has_died || mutations::is(Mutation::LaterDeathNotTold))
+                *by == leads_as && (!has_died || mutations::is(Mutation::LaterDeathNotTold))
             };
             if !told.as_ref().is_some_and(is_told) {
                 let fence = layout.boots.fence();
