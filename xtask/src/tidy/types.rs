@@ -45,7 +45,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         15,
         "the machines of a worker, side by side: they hear of each other by what they return",
     ),
-    ("gateway", "Open", 34, PARTS),
+    ("gateway", "Open", 35, PARTS),
     (
         "gateway",
         "Shared",
@@ -54,7 +54,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ),
     ("gateway", "WorkerStats", 44, FACTS),
     ("keyspace", "Keyspace", 20, PARTS),
-    ("keyspace", "LeaderLocal", 29, FACTS),
+    ("keyspace", "LeaderLocal", 30, FACTS),
     ("node", "Disk", 16, EDGE),
     ("node", "Peers", 18, EDGE),
     ("node", "Worker", 21, EDGE),
