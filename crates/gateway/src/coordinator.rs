@@ -139,8 +139,6 @@ pub(crate) struct Coordinator {
     /// Decisions that did not reach their groups, which are out of reach: they are told when those are back. Bounded by
     /// those that settle.
     untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
-    /// Of all offload jobs that are away, those that evaluate what groups have sent.
-    evaluations: usize,
     /// Transactions so far.
     begun: u64,
     /// `EXEC` within one group, and what is named, sent there whole. Bounded by the connections: each has a bounded number of these
@@ -158,13 +156,15 @@ pub(crate) struct Coordinator {
     recoveries: Recoveries,
 }
 
-/// Programs with scripts that go on elsewhere.
+/// What goes on elsewhere: programs with scripts, and the evaluation of what groups have sent.
 #[derive(Default)]
 struct HeavyRuns {
     /// Those that are to, in the order of their turns. One that begins again may stand here twice.
     in_line: VecDeque<u64>,
     /// How many are there.
     away: usize,
+    /// Evaluations that are there.
+    evaluations: usize,
 }
 
 /// Transactions with very many keys: what their groups have to do for them is sent a piece at a time, in every other turn.
@@ -751,7 +751,7 @@ impl Coordinator {
 
     /// What groups have sent is too much to be worked on here.
     pub(crate) fn offload_evaluation(&mut self, cx: &mut Context, evaluation: Evaluation) {
-        self.evaluations += 1;
+        self.heavy.evaluations += 1;
         cx.outbox.offload_jobs.push(OffloadJob::fetched(evaluation));
     }
 
@@ -1390,7 +1390,7 @@ impl Coordinator {
 
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
     fn evaluate_transaction(&mut self, cx: &mut Context, txn: TxnId) {
-        let evaluations = self.evaluations;
+        let evaluations = self.heavy.evaluations;
         let (groups, turn, limits, now) = (cx.groups, cx.turn, cx.limits, cx.now);
         let Some(open) = attempt(&mut self.open, txn) else {
             return;
@@ -1853,7 +1853,7 @@ impl Coordinator {
 
     /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
     pub(crate) fn on_evaluated(&mut self, cx: &mut Context, evaluation: Evaluation) {
-        self.evaluations -= 1;
+        self.heavy.evaluations -= 1;
         let txn = evaluation.txn;
         let Some(open) = self.open_of(txn).filter(|open| open.is_offloaded) else {
             return;

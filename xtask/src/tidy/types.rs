@@ -45,7 +45,6 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
         15,
         "the machines of a worker, side by side: they hear of each other by what they return",
     ),
-    ("gateway", "Coordinator", 15, PARTS),
     ("gateway", "Open", 35, PARTS),
     (
         "gateway",
