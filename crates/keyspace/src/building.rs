@@ -254,6 +254,12 @@ mod tests {
         operations.into_bytes()
     }
 
+    /// Of what is built, and of what is being built.
+    fn held_bytes(building: &Building) -> usize {
+        let growing = building.growing.as_ref();
+        growing.map_or(0, |growing| len_of(&growing.grown)) + building.built.values().map(len).sum::<usize>()
+    }
+
     #[test]
     fn values_are_built_as_their_pieces_come() {
         let bytes = prepare();
@@ -263,11 +269,7 @@ mod tests {
             let mut before = 0;
             for end in (0..bytes.len()).step_by(piece).skip(1).chain([bytes.len()]) {
                 building.follow(&bytes[..end], bytes.len(), &mut lazyfree);
-                let growing = building
-                    .growing
-                    .as_ref()
-                    .map_or(0, |growing| len_of(&growing.grown));
-                let now = growing + building.built.values().map(len).sum::<usize>();
+                let now = held_bytes(&building);
                 most = most.max(now - before);
                 before = now;
             }
@@ -311,11 +313,7 @@ mod tests {
             let (mut building, mut lazyfree, mut before) = (Building::default(), Lazyfree::default(), 0);
             for end in (0..bytes.len()).step_by(128 * 1024).skip(1).chain([bytes.len()]) {
                 building.follow(&bytes[..end], bytes.len(), &mut lazyfree);
-                let growing = building
-                    .growing
-                    .as_ref()
-                    .map_or(0, |growing| len_of(&growing.grown));
-                let now = growing + building.built.values().map(len).sum::<usize>();
+                let now = held_bytes(&building);
                 assert!(
                     now - before <= 128 * 1024,
                     "no piece copies more than has come with it"

@@ -56,7 +56,7 @@ use storage::{DiskCopy, Identity, ModeChange, ModeStep, PeerBook, SimDisk, Stora
 use store::{NewLogs, Store};
 
 /// The times of the meta group, as in production.
-const META_TIMES: Times = Times {
+pub(crate) const META_TIMES: Times = Times {
     tick: Duration::from_millis(20),
     heartbeat: Duration::from_millis(200),
     election_min: Duration::from_millis(1_000),

@@ -75,3 +75,39 @@ fn learners_are_given_states_by_a_worker_that_rests_between_pieces() {
     assert!(sent.windows(2).all(|two| two[1] - two[0] >= rest), "{sent:?}");
     assert_eq!(world.run(1, 2, "STRLEN key:7"), ":300");
 }
+
+/// How long pieces are sent for until all learners have theirs, in nanoseconds, at a `move-bandwidth`.
+fn sent_for(bandwidth: &str) -> u64 {
+    SIZES.set(PieceSizes {
+        chunk_bytes: CHUNK_BYTES,
+        ..PieceSizes::default()
+    });
+    let mut world = spread(3, 2);
+    SIZES.set(PieceSizes::default());
+    let value = "x".repeat(300);
+    for number in 0..200 {
+        assert_eq!(world.run(0, 1, &format!("SET key:{number} {value}")), "+OK");
+    }
+    for node in 0..3 {
+        let told = world.run(node, 1, &format!("CONFIG SET move-bandwidth {bandwidth}"));
+        assert!(
+            told.contains("it is done here"),
+            "there is no meta group to tell others: {told}"
+        );
+    }
+    grow(&mut world);
+    let sent = std::mem::take(&mut world.chunks_sent);
+    sent.last().expect("there were pieces") - sent[0]
+}
+
+#[test]
+fn no_more_of_states_is_sent_a_second_than_may_be() {
+    let (bandwidth, learners) = (100_000, 2);
+    let (bounded, free) = (sent_for(&bandwidth.to_string()), sent_for("0"));
+    // The end of each transfer is not counted, which is less than half of it here.
+    let least = 200 * 300 * learners * 1_000_000_000 / bandwidth / 2;
+    assert!(
+        bounded >= free + least,
+        "{bounded} and {free}, of which {least} is to be waited"
+    );
+}

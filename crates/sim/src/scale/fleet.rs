@@ -7,6 +7,7 @@
 use super::founding::{Founded, announcement, token};
 use super::stub_group::StubGroup;
 use super::tally::{Purpose, Tally};
+use crate::full_node::META_TIMES;
 use bytes::Bytes;
 use consensus::Times;
 use control::{
@@ -37,15 +38,6 @@ const BROKEN_AFTER: Duration = Duration::from_secs(10);
 
 /// A node that is silent for so long is replaced: sooner than in production, so that a run need not wait.
 pub(super) const REPLACE_AFTER: Duration = Duration::from_secs(15);
-
-/// The times of the meta group, as in production.
-const META_TIMES: Times = Times {
-    tick: Duration::from_millis(20),
-    heartbeat: Duration::from_millis(200),
-    election_min: Duration::from_millis(1_000),
-    election_max: Duration::from_millis(2_000),
-    drift_margin: Duration::from_millis(100),
-};
 
 /// Messages of so many bytes are read once, and not by each that gets the same one.
 const LARGE_BYTES: usize = 4_096;
