@@ -27,6 +27,24 @@ impl Db {
         (number < Db::KEPT).then_some(Db(number))
     }
 
+    /// Databases that a group keeps: those, and behind them as many in which those of a partition arrive that it does not host yet.
+    pub const STORED: u8 = 2 * Db::KEPT;
+
+    /// One that a group keeps; `None` at 34 and above.
+    pub fn stored(number: u8) -> Option<Db> {
+        (number < Db::STORED).then_some(Db(number))
+    }
+
+    /// Where what belongs in this one arrives, of a partition that is not hosted yet. Of one in which things arrive it is that one itself.
+    #[must_use]
+    pub fn arriving(self) -> Db {
+        if self.0 < Db::KEPT {
+            Db(self.0 + Db::KEPT)
+        } else {
+            self
+        }
+    }
+
     /// `None` at 16 and above.
     pub fn new(number: u8) -> Option<Db> {
         (number < Db::COUNT).then_some(Db(number))
@@ -53,7 +71,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::MAP_DIFFERENCES;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::PARTITIONS_MOVE;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -66,4 +84,6 @@ impl SemanticsVersion {
     pub const HOLDER_READS: SemanticsVersion = SemanticsVersion(5);
     /// Every build that follows these rules takes what has changed in a map in place of the whole. Entries are as before.
     pub const MAP_DIFFERENCES: SemanticsVersion = SemanticsVersion(6);
+    /// From these rules on partitions move between groups.
+    pub const PARTITIONS_MOVE: SemanticsVersion = SemanticsVersion(7);
 }

@@ -40,6 +40,8 @@ pub struct Told {
     pub is_carried_out: bool,
     /// Whether it would have had to wait, and found no room: nothing of it was done.
     pub is_crowded_out: bool,
+    /// Whether its keys belong to other groups: nothing of it was done, and the one reply says where they are ([`Moved::read`](crate::Moved::read)).
+    pub has_moved: bool,
     /// Of a part of a transaction: its vote, 0 or why not, if nothing goes with it.
     pub vote: Option<u8>,
     /// The replies one after another: of a part of a transaction, the first one is its vote.

@@ -4,11 +4,12 @@ use crate::digest::Digest;
 use crate::directories::{Cursor, Directories, Location};
 use crate::directory::Directory;
 use crate::object::Object;
+use crate::placing::Placing;
 use crate::segment::Segment;
 use crate::slot_word::ObjectRef;
 use crate::transfer::changes::Changes;
 use codec::{DecodeError, Reader, Writer};
-use ids::{HashSeed, PartitionRange, Prng, Slot, UnixMillis, Version};
+use ids::{HashSeed, PartitionId, Prng, Slot, UnixMillis, Version};
 
 /// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
 const CREATION_BUCKETS: usize = 1_024;
@@ -80,9 +81,9 @@ pub enum KeyVersion {
 
 impl Database {
     /// An empty database. One that is not watchable keeps no creation stamps.
-    pub(crate) fn new(seed: HashSeed, partitions: PartitionRange, is_watchable: bool) -> Database {
+    pub(crate) fn new(placing: Placing, is_watchable: bool) -> Database {
         Database {
-            keys: Directories::new(seed, partitions),
+            keys: Directories::new(placing),
             deadlines: Deadlines::default(),
             created: Box::default(),
             removed: Box::default(),
@@ -171,10 +172,55 @@ impl Database {
     /// Gives a partition that has no keys all of these, which have such deadlines. They come from elsewhere, as with
     /// [`Database::restore`], and no transfer is under way from here.
     pub(crate) fn fill(&mut self, partition: u16, filled: Directory, deadlines: Deadlines) {
-        assert!(self.changes.is_empty(), "a transfer would not know of them");
+        assert!(
+            self.changes.iter().all(|changes| changes.is_lost),
+            "a transfer would not know of them"
+        );
         self.keys.fill(partition, filled);
         self.deadlines.count += deadlines.count;
         self.deadlines.sum += deadlines.sum;
+    }
+
+    /// Takes out all keys of a partition, with what is known of their deadlines. No transfer is under way from here.
+    pub(crate) fn take_at(&mut self, partition: u16) -> (Directory, Deadlines) {
+        assert!(
+            self.changes.iter().all(|changes| changes.is_lost),
+            "a transfer would not know of them"
+        );
+        let taken = self.keys.take_at(partition);
+        let mut deadlines = Deadlines::default();
+        if self.deadlines.count > 0 {
+            taken.for_each(|object| deadlines.add(object.deadline()));
+        }
+        self.deadlines.count -= deadlines.count;
+        self.deadlines.sum -= deadlines.sum;
+        (taken, deadlines)
+    }
+
+    /// See [`Directories::place_anew`].
+    pub(crate) fn place_anew(&mut self, placing: &Placing) {
+        self.keys.place_anew(placing);
+    }
+
+    /// See [`Directories::seed_at`].
+    #[inline]
+    pub(crate) fn seed_at(&self, partition: u16) -> HashSeed {
+        self.keys.seed_at(partition)
+    }
+
+    /// When all present keys changed last ([`Database::swap`]).
+    pub(crate) fn swapped(&self) -> Version {
+        self.swapped
+    }
+
+    /// Keys have come that may have changed then.
+    pub(crate) fn note_swap(&mut self, version: Version) {
+        self.swapped = self.swapped.max(version);
+    }
+
+    /// Transfers under way know nothing of what follows: they are to be begun again.
+    pub(crate) fn lose_changes(&mut self) {
+        self.changes.iter_mut().for_each(Changes::lose);
     }
 
     /// Puts an object in place of the one under its key, which it returns, or adds it.
@@ -385,6 +431,11 @@ impl Database {
         std::mem::swap(&mut self.keys, &mut other.keys);
         std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         std::mem::swap(&mut self.changes, &mut other.changes);
+        // A copy of one partition does not say what a database is made of.
+        let changes = self.changes.iter_mut().chain(&mut other.changes);
+        changes
+            .filter(|changes| changes.only.is_some())
+            .for_each(Changes::lose);
         self.take_over(&theirs, version);
         other.take_over(&ours, version);
     }
@@ -443,8 +494,14 @@ impl Database {
     }
 
     /// See [`Directories::walk`].
-    pub(crate) fn walk(&self, from: Cursor, budget: u64, visit: impl FnMut(&Object)) -> Option<Cursor> {
-        self.keys.walk(from, budget, visit)
+    pub(crate) fn walk(
+        &self,
+        from: Cursor,
+        budget: u64,
+        hosts: impl Fn(PartitionId) -> bool,
+        visit: impl FnMut(&Object),
+    ) -> Option<Cursor> {
+        self.keys.walk(from, budget, hosts, visit)
     }
 
     pub(crate) fn for_each(&self, visit: impl FnMut(&Object)) {

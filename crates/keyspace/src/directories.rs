@@ -5,15 +5,16 @@
 //! without keys not even that.
 //!
 //! Invariants:
-//! 1. There are no directories, or one for each partition of the range.
+//! 1. There are no directories, or one for each partition of the range: those that the group does not host have no objects.
 //! 2. `count` and `memory` are the sums of theirs.
 
 use crate::directory::{Directory, Position};
 use crate::object::Object;
+use crate::placing::Placing;
 use crate::scrub::SLICE_OBJECTS;
 use crate::segment::Segment;
 use crate::slot_word::{ObjectMut, ObjectRef};
-use ids::{HashSeed, KeyHash, PartitionId, PartitionRange, Prng, Slot, UnixMillis};
+use ids::{HashSeed, KeyHash, PartitionId, Prng, Slot, UnixMillis};
 
 /// Where a key belongs in its group: in scan order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,18 +32,11 @@ impl Location {
         hash: KeyHash(0),
     };
 
-    /// Where `key` belongs, in a group that hosts these partitions.
-    #[inline]
-    pub(crate) fn of(key: &[u8], partitions: PartitionRange, seed: HashSeed) -> Location {
-        Location::in_slot(Slot::of_key(key), key, partitions, seed)
-    }
-
-    /// The same, if the slot is known.
-    #[inline]
-    pub(crate) fn in_slot(slot: Slot, key: &[u8], partitions: PartitionRange, seed: HashSeed) -> Location {
+    /// Before all keys of a partition.
+    pub(crate) fn before(partition: u16) -> Location {
         Location {
-            partition: partitions.index_of(slot),
-            hash: seed.hash(key),
+            partition,
+            hash: KeyHash(0),
         }
     }
 }
@@ -84,8 +78,7 @@ impl Cursor {
 
 /// See the file's header.
 pub(crate) struct Directories {
-    seed: HashSeed,
-    partitions: PartitionRange,
+    placing: Placing,
     directories: Vec<Directory>,
     count: usize,
     memory: usize,
@@ -94,10 +87,9 @@ pub(crate) struct Directories {
 }
 
 impl Directories {
-    pub(crate) fn new(seed: HashSeed, partitions: PartitionRange) -> Directories {
+    pub(crate) fn new(placing: Placing) -> Directories {
         Directories {
-            seed,
-            partitions,
+            placing,
             directories: Vec::new(),
             count: 0,
             memory: 0,
@@ -107,7 +99,7 @@ impl Directories {
 
     /// All keys, leaving none.
     pub(crate) fn take(&mut self) -> Directories {
-        std::mem::replace(self, Directories::new(self.seed, self.partitions))
+        std::mem::replace(self, Directories::new(self.placing.clone()))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -122,7 +114,7 @@ impl Directories {
     /// Where `key` belongs.
     #[inline]
     pub(crate) fn locate(&self, key: &[u8]) -> Location {
-        Location::of(key, self.partitions, self.seed)
+        self.placing.locate(key)
     }
 
     /// The directory of a partition, if any key was ever here.
@@ -166,12 +158,52 @@ impl Directories {
     #[inline]
     fn make(&mut self, partition: u16) -> &mut Directory {
         if self.directories.is_empty() {
-            let empty = || Directory::new(self.seed);
-            self.directories = std::iter::repeat_with(empty)
-                .take(self.partitions.len())
+            self.directories = (0..self.placing.range().len() as u16)
+                .map(|index| Directory::new(self.placing.seed_at(index)))
                 .collect();
         }
         &mut self.directories[usize::from(partition)]
+    }
+
+    /// What the hash order of a partition follows from.
+    #[inline]
+    pub(crate) fn seed_at(&self, partition: u16) -> HashSeed {
+        self.placing.seed_at(partition)
+    }
+
+    /// Takes out all objects of a partition.
+    pub(crate) fn take_at(&mut self, partition: u16) -> Directory {
+        let empty = Directory::new(self.placing.seed_at(partition));
+        let Some(directory) = self.directories.get_mut(usize::from(partition)) else {
+            return empty;
+        };
+        let taken = std::mem::replace(directory, empty);
+        self.memory -= taken.memory();
+        self.count -= taken.len();
+        taken
+    }
+
+    /// The keys lie in another range from now on, which has all of these partitions that have objects.
+    pub(crate) fn place_anew(&mut self, placing: &Placing) {
+        let before = std::mem::replace(&mut self.placing, placing.clone());
+        let directories = std::mem::take(&mut self.directories);
+        if directories.is_empty() {
+            return;
+        }
+        let range = placing.range();
+        self.directories = (0..range.len() as u16)
+            .map(|index| Directory::new(placing.seed_at(index)))
+            .collect();
+        for (index, directory) in (0..)
+            .zip(directories)
+            .filter(|(_, directory)| directory.len() > 0)
+        {
+            let index = range.index(before.range().at(index));
+            self.directories[usize::from(index.expect("the caller has kept it in the range"))] = directory;
+        }
+        // A directory without objects may have had tables.
+        self.memory = self.directories.iter().map(Directory::memory).sum();
+        self.expiry_cursor = 0;
     }
 
     /// Whether a partition has no objects.
@@ -207,23 +239,33 @@ impl Directories {
         Some(object)
     }
 
-    /// Calls `visit` for objects in scan order from `from` on, until it has seen about `budget` of them or all. Returns
-    /// where to go on, a partition behind these if all were seen; `None` if there is none. All of it follows from the
-    /// objects: replicas agree.
-    pub(crate) fn walk(&self, from: Cursor, budget: u64, mut visit: impl FnMut(&Object)) -> Option<Cursor> {
-        let start = if from.partition < self.partitions.first() {
-            Cursor::before(self.partitions.first())
+    /// Calls `visit` for objects in scan order from `from` on, until it has seen about `budget` of them or all, or comes to a partition
+    /// that is not hosted here. Returns where to go on, a partition behind these if all were seen; `None` if there is none. All of it
+    /// follows from the objects: replicas agree.
+    pub(crate) fn walk(
+        &self,
+        from: Cursor,
+        budget: u64,
+        hosts: impl Fn(PartitionId) -> bool,
+        mut visit: impl FnMut(&Object),
+    ) -> Option<Cursor> {
+        let range = self.placing.range();
+        let start = if from.partition < range.first() {
+            Cursor::before(range.first())
         } else {
             from
         };
-        let Some(first) = self.partitions.index(start.partition) else {
+        let Some(first) = range.index(start.partition) else {
             // It lies behind: whoever hosts it goes on.
             return Some(start);
         };
         let (mut position, mut seen) = (start.position, 0);
-        for (index, directory) in (first..).zip(self.directories.iter().skip(usize::from(first))) {
-            if directory.len() > 0 {
-                let partition = self.partitions.at(index);
+        for index in first..range.len() as u16 {
+            let partition = range.at(index);
+            if !hosts(partition) {
+                return Some(Cursor::before(partition));
+            }
+            if let Some(directory) = self.at(index).filter(|directory| directory.len() > 0) {
                 if seen >= budget {
                     return Some(Cursor { partition, position });
                 }
@@ -237,7 +279,7 @@ impl Directories {
             }
             position = Position::START;
         }
-        self.partitions.next().map(Cursor::before)
+        range.next().map(Cursor::before)
     }
 
     /// Calls `visit` for objects in scan order, with the place of their partition, from `from` on, as long as it answers
@@ -260,8 +302,9 @@ impl Directories {
 
     /// The objects of the partition of `slot`, if it is one of these.
     pub(crate) fn for_each_beside(&self, slot: Slot, visit: impl FnMut(&Object)) {
-        let partition = self.partitions.cluster_count().partition_of(slot);
-        let directory = self.partitions.index(partition).and_then(|index| self.at(index));
+        let range = self.placing.range();
+        let partition = range.cluster_count().partition_of(slot);
+        let directory = range.index(partition).and_then(|index| self.at(index));
         if let Some(directory) = directory {
             directory.for_each(visit);
         }

@@ -23,6 +23,7 @@
 //!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
 //!   21 staged   number u64
 //!   22 resume   up to u64 | count u32 | (batch u64)* | count u32 | (batch u64 | index u32)*
+//!   26 arrive     a piece of a copy of a partition; see `hosting/arrival.rs`; from [`SemanticsVersion::PARTITIONS_MOVE`] on
 //!   25 one phase  conditions (what was read) | effects; from [`SemanticsVersion::ONE_PHASE`] on
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
@@ -53,6 +54,7 @@ use crate::fields::{
     protocol_number, read_db, read_gateway, read_participants, read_protocol, read_txn, write_gateway,
     write_participants, write_txn,
 };
+use crate::hosting::ArrivingPiece;
 use crate::limits::{EncodingLimits, LIMITS, LIMITS_WITHOUT_STREAMS};
 use crate::object::Object;
 use crate::object_codec::{self, Head};
@@ -207,6 +209,8 @@ pub enum EntryOperation<'a> {
         /// Which one.
         number: u64,
     },
+    /// A piece of a copy of a partition that is to come: from [`SemanticsVersion::PARTITIONS_MOVE`] on.
+    Arrive(ArrivingPiece<'a>),
 }
 
 /// What a gateway awaits of a group that has begun anew.
@@ -593,6 +597,10 @@ impl Operations {
                 self.out.u8(21);
                 self.out.u64(*number);
             }
+            EntryOperation::Arrive(piece) => {
+                self.out.u8(26);
+                piece.encode(&mut self.out);
+            }
         }
     }
 
@@ -909,6 +917,7 @@ enum Part<'a> {
     Staged {
         number: u64,
     },
+    Arrive(ArrivingPiece<'a>),
 }
 
 struct CommandView<'a> {
@@ -1072,6 +1081,7 @@ impl Part<'_> {
             Part::EndWaits { boot } => EntryOperation::EndWaits { boot: *boot },
             Part::Stage(piece) => EntryOperation::Stage(*piece),
             Part::Staged { number } => EntryOperation::Staged { number: *number },
+            Part::Arrive(piece) => EntryOperation::Arrive(*piece),
         }
     }
 }
@@ -1213,6 +1223,7 @@ fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<
         21 => Ok(Part::Staged {
             number: reader.u64()?,
         }),
+        26 => Ok(Part::Arrive(ArrivingPiece::decode(reader)?)),
         _ => Err(reader.unknown("an operation")),
     }
 }

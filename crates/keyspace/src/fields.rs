@@ -95,6 +95,11 @@ pub fn read_db(reader: &mut Reader<'_>) -> Result<Db, DecodeError> {
     Db::kept(reader.u8()?).ok_or_else(|| reader.unknown("a database"))
 }
 
+/// The same of one that a partition may arrive in.
+pub(crate) fn read_stored_db(reader: &mut Reader<'_>) -> Result<Db, DecodeError> {
+    Db::stored(reader.u8()?).ok_or_else(|| reader.unknown("a database"))
+}
+
 /// The number of a version of the protocol.
 #[inline]
 pub fn protocol_number(protocol: Protocol) -> u8 {

@@ -38,11 +38,13 @@ use crate::directories::Location;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, ConditionView, Entry, EntryOperation, Header, Operations, Source};
 use crate::events::EventClasses;
+use crate::hosting::Hosting;
 use crate::lazyfree::{Lazyfree, LazyfreeCounts};
 use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
 use crate::object::{Kind, Object, VERSION_MAX};
 use crate::object_copy::ObjectCopy;
+use crate::placing::Placing;
 use crate::replies::{Answer, Replies};
 use crate::requests::{ClientRequest, KeptResult, RequestStanding, Requests};
 use crate::scratch::Scratch;
@@ -55,8 +57,8 @@ use crate::waiters::Waiters;
 use bytes::Bytes;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
-    Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, Slot, UnixMillis,
-    Version,
+    Db, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid,
+    SemanticsVersion, Slot, UnixMillis, Version,
 };
 use resp::{Args, Protocol, ReplyWriter};
 use txn::{Locks, Mode, Participant};
@@ -66,11 +68,11 @@ const VERSIONS_OF_A_GENERATION: u64 = 1 << 32;
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
-    seed: HashSeed,
+    pub(crate) placing: Placing,
+    pub(crate) hosting: Hosting,
     /// Which group it is, and in which generation: it follows from the log that it is applied from.
     pub(crate) place: Participant,
-    partitions: PartitionRange,
-    time: UnixMillis,
+    pub(crate) time: UnixMillis,
     pub(crate) applied: Version,
     pub(crate) databases: Vec<Database>,
     pub(crate) sessions: Sessions,
@@ -94,6 +96,21 @@ pub struct Keyspace {
     pub(crate) scratch: Option<Box<Scratch>>,
     /// While what came in pieces is carried out, what long strings of it may stay in: not part of the state.
     source: Option<Bytes>,
+}
+
+/// What a group is made with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Made {
+    /// These partitions.
+    Hosting(PartitionRange),
+    /// None of so many: it is to take some over from other groups.
+    Empty(PartitionCount),
+}
+
+impl From<PartitionRange> for Made {
+    fn from(range: PartitionRange) -> Made {
+        Made::Hosting(range)
+    }
 }
 
 /// A read that waits for an entry to be applied up to a position.
@@ -151,6 +168,19 @@ impl Keyspace {
         Keyspace::with(seed, partitions, Version(0), true)
     }
 
+    /// An empty one of a group that is made so.
+    pub fn made(seed: HashSeed, made: Made) -> Keyspace {
+        match made {
+            Made::Hosting(partitions) => Keyspace::new(seed, partitions),
+            Made::Empty(count) => {
+                let first = PartitionRange::new(count, PartitionId::new(0), 1).expect("there is one");
+                let mut keyspace = Keyspace::new(seed, first);
+                keyspace.hosting = Hosting::nothing();
+                keyspace
+            }
+        }
+    }
+
     /// An empty keyspace to try transactions out on: it counts its operations from `applied` on, and nobody can
     /// watch its keys.
     pub fn scratch(seed: HashSeed, applied: Version) -> Keyspace {
@@ -159,13 +189,13 @@ impl Keyspace {
 
     fn with(seed: HashSeed, partitions: PartitionRange, applied: Version, is_watchable: bool) -> Keyspace {
         Keyspace {
-            seed,
+            placing: Placing::new(seed, partitions),
+            hosting: Hosting::default(),
             place: Participant::first(GroupId::new(0)),
-            partitions,
             time: UnixMillis(i64::MIN),
             applied,
             databases: (0..Db::KEPT)
-                .map(|_| Database::new(seed, partitions, is_watchable))
+                .map(|_| Database::new(Placing::new(seed, partitions), is_watchable))
                 .collect(),
             sessions: Sessions::default(),
             staging: Staging::default(),
@@ -323,6 +353,12 @@ impl Keyspace {
     ) {
         replies.begin();
         match operation {
+            EntryOperation::Arrive(piece) => {
+                self.applied.0 += 1;
+                let is_taken = self.take_piece(&piece);
+                replies.buffer().push(u8::from(is_taken));
+                replies.end_reply(false);
+            }
             EntryOperation::Stage(piece) => {
                 self.applied.0 += 1;
                 self.staging.add(origin.gateway, piece, &mut self.lazyfree);
@@ -359,7 +395,7 @@ impl Keyspace {
             // Of what comes in pieces nothing is pieces again.
             let is_one = !matches!(
                 operation,
-                EntryOperation::Stage(_) | EntryOperation::Staged { .. }
+                EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Arrive(_)
             );
             if is_one {
                 self.apply_begun(operation, origin, local, replies, answer);
@@ -422,6 +458,12 @@ impl Keyspace {
         local: &mut LeaderLocal,
         replies: &mut Replies,
     ) -> bool {
+        let elsewhere = self.elsewhere_of(&operation);
+        if !elsewhere.is_empty() {
+            self.applied.0 += 1;
+            replies.moved(&elsewhere);
+            return true;
+        }
         match operation {
             EntryOperation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
@@ -448,7 +490,9 @@ impl Keyspace {
             | EntryOperation::Forget(_)
             | EntryOperation::Received { .. }
             | EntryOperation::Resume(_) => unreachable!("transactions have a way of their own"),
-            EntryOperation::Stage(_) | EntryOperation::Staged { .. } => unreachable!("the caller has looked"),
+            EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Arrive(_) => {
+                unreachable!("the caller has looked")
+            }
             EntryOperation::Install { effects } => self.install(effects, local),
             EntryOperation::Limits { limits } => self.set_limits(limits),
             EntryOperation::Fence { fence } => self.fence(&fence),
@@ -653,6 +697,7 @@ impl Keyspace {
         staging.fence(|boot| sessions.is_dead(boot), lazyfree);
         transactions.fence(|boot| sessions.is_dead(boot));
         waiters.fence(|boot| sessions.is_dead(boot));
+        self.fence_arrival();
     }
 
     /// The number of the newest batch of `gateway` that was applied; 0 if there was none.
@@ -821,7 +866,9 @@ impl Keyspace {
     /// `objects_max` objects. `true` if everything was searched. The leader makes entries of them.
     pub fn due(&mut self, time: UnixMillis, objects_max: usize, found: &mut Vec<(Db, Box<[u8]>)>) -> bool {
         let mut complete = true;
-        for (number, database) in (0..).zip(&mut self.databases) {
+        // Of a partition that arrives, keys expire where it is hosted.
+        let kept = self.databases.iter_mut().take(Db::KEPT.into());
+        for (number, database) in (0..).zip(kept) {
             let db = Db::kept(number).expect("as many databases as numbers");
             complete &= database.due(time, objects_max, |object| found.push((db, object.key().into())));
         }
@@ -830,12 +877,22 @@ impl Keyspace {
 
     /// What `WATCH` remembers of `key`: judged by the group's time.
     pub fn version(&self, db: Db, key: &[u8]) -> KeyVersion {
-        self.databases[db.index()].version(self.locate(key), key, self.time)
+        self.version_at(db, key, self.time)
+    }
+
+    fn version_at(&self, db: Db, key: &[u8], time: UnixMillis) -> KeyVersion {
+        let location = self.locate(key);
+        match self.databases[db.index()].version(location, key, time) {
+            KeyVersion::Absent(version) => {
+                KeyVersion::Absent(version.max(self.entered_at(location.partition)))
+            }
+            present => present,
+        }
     }
 
     /// The same, judged by the clock of the leader, if it is ahead of the group's.
     pub fn version_read(&self, db: Db, key: &[u8], local: &LeaderLocal) -> KeyVersion {
-        self.databases[db.index()].version(self.locate(key), key, self.time.max(local.now))
+        self.version_at(db, key, self.time.max(local.now))
     }
 
     /// Notes what a read met that looked at the version of `key`, and not at what is there.
@@ -852,7 +909,10 @@ impl Keyspace {
     /// The version at which what is under `key` came to be so, or a later one, judged by the clock of the leader; `None` if
     /// nobody has written it down.
     pub(crate) fn last_change_of(&self, db: Db, key: &[u8], local: &LeaderLocal) -> Option<Version> {
-        self.databases[db.index()].last_change(self.locate(key), key, self.time.max(local.now))
+        let location = self.locate(key);
+        let last = self.databases[db.index()].last_change(location, key, self.time.max(local.now));
+        // Whoever was here before it came has not seen it.
+        Some(last?.max(self.entered_at(location.partition)))
     }
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
@@ -913,7 +973,7 @@ impl Keyspace {
     pub fn check_out_value(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let location = self.locate(key);
         let time = self.time;
-        let seed = self.seed;
+        let seed = self.seed();
         self.databases[db.index()].update(location, key, |object| {
             if object.is_expired(time) {
                 return None;
@@ -1057,8 +1117,8 @@ impl Keyspace {
     /// The state hash: equal on replicas that applied the same entries. Walks everything.
     pub fn state_hash(&self) -> u64 {
         let mut digest = Digest::new();
-        digest.number(self.seed.0[0]).number(self.seed.0[1]);
-        let partitions = self.partitions;
+        digest.number(self.seed().0[0]).number(self.seed().0[1]);
+        let partitions = self.partitions();
         digest.number(partitions.cluster_count().get().into());
         digest
             .number(partitions.first().number().into())
@@ -1078,23 +1138,29 @@ impl Keyspace {
         for database in &self.databases {
             database.hash(&mut digest);
         }
+        self.hosting.hash(&mut digest);
+        let mut steps = Vec::new();
+        self.transactions
+            .steps()
+            .for_each(|(_, step)| step.encode(&mut steps));
+        digest.bytes(&steps);
         digest.finish()
     }
 
     /// What the hash order follows from.
     pub fn seed(&self) -> HashSeed {
-        self.seed
+        self.placing.seed()
     }
 
-    /// The partitions whose keys it holds.
+    /// A range that has all partitions whose keys it holds, and those between them.
     pub fn partitions(&self) -> PartitionRange {
-        self.partitions
+        self.placing.range()
     }
 
     /// Where `key` belongs.
     #[inline]
     pub(crate) fn locate(&self, key: &[u8]) -> Location {
-        Location::of(key, self.partitions, self.seed)
+        self.placing.locate(key)
     }
 
     pub(crate) fn database(&self, db: Db) -> &Database {

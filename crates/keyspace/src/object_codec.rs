@@ -23,6 +23,7 @@ use crate::large::Large;
 use crate::list::List;
 use crate::listpack::Listpack;
 use crate::object::{Kind, Object, Value};
+use crate::placing::Placing;
 use crate::sorted_set::SortedSet;
 use crate::stream::{self, Stream};
 use crate::value::Digits;
@@ -192,6 +193,28 @@ pub(crate) fn read_partitions(rest: &mut Reader<'_>) -> Result<PartitionRange, D
     PartitionCount::new(count)
         .and_then(|count| PartitionRange::new(count, PartitionId::new(first), length))
         .ok_or(unknown)
+}
+
+/// What stands behind these in the head of a chunk of such a format: where keys lie, and the partition that arrives, with its seed.
+#[expect(clippy::type_complexity, reason = "two things of one head")]
+pub(crate) fn read_placing(
+    seed: HashSeed,
+    range: PartitionRange,
+    has_moves: bool,
+    rest: &mut Reader<'_>,
+) -> Result<(Placing, Option<(PartitionId, HashSeed)>), DecodeError> {
+    let placing = Placing::new(seed, range);
+    if !has_moves {
+        return Ok((placing, None));
+    }
+    let foreign = rest.error("places of the range, in order");
+    let others = rest.list(2 + 16, |rest| Ok((rest.u16()?, read_seed(rest)?)))?;
+    let is_in_order = others.is_sorted_by(|(one, _), (next, _)| one < next);
+    if !is_in_order || others.iter().any(|(index, _)| usize::from(*index) >= range.len()) {
+        return Err(foreign);
+    }
+    let arriving = rest.option(|rest| Ok((PartitionId::new(rest.u16()?), read_seed(rest)?)))?;
+    Ok((placing.with_others(&others), arriving))
 }
 
 pub(crate) fn read_seed(rest: &mut Reader<'_>) -> Result<HashSeed, DecodeError> {

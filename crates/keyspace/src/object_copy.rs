@@ -46,7 +46,7 @@ impl Keyspace {
     /// Begins to copy all objects, for this mark; one that was under way ends. `false` if there are as many transfers as may be.
     pub fn begin_copy(&mut self, id: u64) -> bool {
         self.end_copy();
-        let transfer = Transfer::begin(self);
+        let transfer = Transfer::begin_hosted(self);
         self.copy = transfer.map(|transfer| ObjectCopy {
             id,
             phase: Phase::UnderWay(transfer),

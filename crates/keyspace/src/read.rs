@@ -95,7 +95,8 @@ impl Keyspace {
         mut found: impl FnMut(&Object),
     ) -> Option<Cursor> {
         let now = local.now.max(self.time());
-        self.database(db).walk(from, budget, |object| {
+        let hosts = |partition| self.hosts(partition);
+        self.database(db).walk(from, budget, hosts, |object| {
             if object.is_expired(now) {
                 local.is_ahead |= !object.is_expired(self.time());
                 local.met(db, object.key())

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold; other
-//!                                                             numbers say that the answer comes later, or that there
-//!                                                             was no room to wait
+//!                                                             numbers say that the answer comes later, that there
+//!                                                             was no room to wait, or that its keys are elsewhere:
+//!                                                             one reply says where
 //!  ends         [ 5 ]   [ 9, 14, 20 ]                         where each command's reply ends
 //!  bytes        +OK\r\n :1\r\n$-1\r\n...
 //! ```
@@ -15,6 +16,7 @@
 
 use crate::alone::Told;
 use crate::digest::Digest;
+use crate::hosting::Moved;
 use crate::transfer::parts::{PartId, Parts, SentParts};
 use codec::{DecodeError, Reader, Writer};
 
@@ -26,6 +28,9 @@ const LATER: u32 = u32::MAX - 1;
 
 /// Stands for an operation that would have had to wait, and found no room.
 const CROWDED: u32 = u32::MAX - 2;
+
+/// Stands for an operation whose keys belong to another group.
+const MOVED: u32 = u32::MAX - 3;
 
 /// What a reply counts towards a session's bytes if its length follows from what only this replica knows. It is more than
 /// any of them has.
@@ -85,6 +90,13 @@ impl Replies {
     /// The open operation is not carried out, however many commands it has: too many wait.
     pub(crate) fn crowd_out(&mut self) {
         *self.operations.last_mut().expect("an operation was begun") = CROWDED;
+    }
+
+    /// The open operation is not carried out: its keys are elsewhere.
+    pub(crate) fn moved(&mut self, elsewhere: &[Moved]) {
+        Moved::write(elsewhere, &mut self.bytes);
+        self.ends.push(self.bytes.len() as u64);
+        *self.operations.last_mut().expect("an operation was begun") = MOVED;
     }
 
     /// The open operation is answered later.
@@ -163,6 +175,7 @@ impl Replies {
         (commands != LATER).then_some(Told {
             is_carried_out: commands != NOT_CARRIED_OUT,
             is_crowded_out: commands == CROWDED,
+            has_moved: commands == MOVED,
             vote: None,
             bytes: self.bytes,
             ends: self.ends,
@@ -187,6 +200,7 @@ impl Replies {
             is_carried_out: commands != NOT_CARRIED_OUT,
             is_later: commands == LATER,
             is_crowded_out: commands == CROWDED,
+            has_moved: commands == MOVED,
             bytes: &self.bytes,
             start,
             ends: &self.ends[first..first + count(commands)],
@@ -300,6 +314,7 @@ impl Replies {
 fn count(commands: u32) -> usize {
     match commands {
         NOT_CARRIED_OUT | LATER | CROWDED => 0,
+        MOVED => 1,
         commands => commands as usize,
     }
 }
@@ -310,6 +325,7 @@ pub struct Answer<'a> {
     is_carried_out: bool,
     is_later: bool,
     is_crowded_out: bool,
+    has_moved: bool,
     bytes: &'a [u8],
     start: u64,
     ends: &'a [u64],
@@ -329,6 +345,11 @@ impl<'a> Answer<'a> {
     /// Whether it would have had to wait, and found no room: nothing of it was done, and it has no replies.
     pub fn is_crowded_out(self) -> bool {
         self.is_crowded_out
+    }
+
+    /// Where its keys are, if they belong to other groups: nothing of it was done, and it has no replies.
+    pub fn moved(self) -> Option<Vec<Moved>> {
+        self.has_moved.then(|| Moved::read(self.bytes()))
     }
 
     /// The replies of all its commands, one after another.

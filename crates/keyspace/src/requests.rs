@@ -213,6 +213,26 @@ impl Requests {
         }
     }
 
+    /// Takes over what another group has kept, as [`Requests::encode`] wrote it: some of it is of keys that belong here from now on.
+    pub(crate) fn adopt(&mut self, bytes: &[u8]) {
+        let Ok(theirs) = Requests::decode(&mut Reader::new(bytes)) else {
+            return;
+        };
+        self.floor = self.floor.max(theirs.floor);
+        for (id, kept) in theirs.kept {
+            if let std::collections::btree_map::Entry::Vacant(place) = self.kept.entry(id) {
+                self.cost += kept.cost();
+                place.insert(kept);
+            }
+        }
+        while let Some(oldest) = self.kept.first_entry()
+            && (*oldest.key() <= self.floor || self.cost > RESULTS_BYTES_MAX)
+        {
+            self.floor = self.floor.max(*oldest.key());
+            self.cost -= oldest.remove().cost();
+        }
+    }
+
     /// How many results are kept, and bytes that they count for.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.kept.len(), self.cost)

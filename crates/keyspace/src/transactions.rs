@@ -38,10 +38,12 @@ use crate::fields::{
     read_db, read_gateway, read_origin, read_participants, read_txn, write_gateway, write_origin,
     write_participants, write_txn,
 };
+use crate::hosting::Moved;
 use crate::keyspace::{ApplyOutput, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
 use crate::object_codec::{self, Head};
+use crate::partition_step::PartitionStep;
 use crate::replies::Replies;
 use crate::requests::KeptResult;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
@@ -116,6 +118,8 @@ struct Prepared {
     put: Option<(Db, Box<[u8]>)>,
     /// To be kept when it is committed.
     result: Option<KeptResult>,
+    /// What becomes of a partition when it is committed.
+    step: Option<PartitionStep>,
 }
 
 pub(crate) struct Ended {
@@ -270,6 +274,18 @@ impl Transactions {
         }
     }
 
+    /// What becomes of partitions when transactions are committed that are prepared.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (TxnId, &PartitionStep)> {
+        let prepared = self.prepared.iter();
+        prepared.filter_map(|(txn, prepared)| Some((*txn, prepared.step.as_ref()?)))
+    }
+
+    /// That is to become of a partition when this transaction is committed, which is prepared; `None` if it is not.
+    pub(crate) fn restore_step(&mut self, txn: TxnId, step: PartitionStep) -> Option<()> {
+        self.prepared.get_mut(&txn)?.step = Some(step);
+        Some(())
+    }
+
     /// Writes them for another replica.
     pub(crate) fn encode(&self, parts: &SentParts, to: &mut Vec<u8>) {
         self.write(parts, to, &mut |id, replies, to| replies.encode(id, parts, to));
@@ -395,6 +411,7 @@ impl Transactions {
                 in_place,
                 put,
                 result,
+                step: None,
             };
             all.prepared.insert(txn, prepared);
         }
@@ -458,7 +475,7 @@ fn after_lock(operation: &EntryOperation<'_>) -> bool {
     match operation {
         EntryOperation::Prepare(prepare) => match prepare.work {
             Work::Install { after_lock, .. } | Work::InPlace { after_lock, .. } => after_lock,
-            Work::Evaluate { .. } | Work::Put { .. } => false,
+            Work::Evaluate { .. } | Work::Put { .. } | Work::Move(_) => false,
         },
         _ => false,
     }
@@ -529,7 +546,8 @@ pub(crate) fn needs_of(operation: &EntryOperation<'_>) -> Option<Needs> {
         | EntryOperation::EndWait { .. }
         | EntryOperation::EndWaits { .. }
         | EntryOperation::Stage(_)
-        | EntryOperation::Staged { .. } => return None,
+        | EntryOperation::Staged { .. }
+        | EntryOperation::Arrive(_) => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -943,7 +961,8 @@ impl Keyspace {
             | EntryOperation::Prepare(_)
             | EntryOperation::Lock(_)
             | EntryOperation::Stage(_)
-            | EntryOperation::Staged { .. } => unreachable!("the caller has looked"),
+            | EntryOperation::Staged { .. }
+            | EntryOperation::Arrive(_) => unreachable!("the caller has looked"),
         }
     }
 
@@ -1007,6 +1026,18 @@ impl Keyspace {
 
     /// The locks are held.
     fn carry_out(&mut self, operation: EntryOperation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+        let elsewhere = self.elsewhere_of(&operation);
+        if !elsewhere.is_empty() {
+            let (txn, participants) = match &operation {
+                EntryOperation::Prepare(prepare) => (prepare.txn, &prepare.participants),
+                EntryOperation::Lock(lock) => (lock.txn, &lock.participants),
+                _ => unreachable!("only these are transactions that wait"),
+            };
+            self.transactions.held.remove(&txn);
+            self.refuse(txn, participants, Refusal::Moved, replies);
+            Moved::write(&elsewhere, replies.buffer());
+            return replies.end_reply(false);
+        }
         match operation {
             EntryOperation::Prepare(prepare) => self.judge(*prepare, local, replies),
             // Whoever asked is here, and takes the objects himself.
@@ -1053,6 +1084,10 @@ impl Keyspace {
             Some(Refusal::Condition)
         } else if !holds(&prepare.expects) && !mutations::is(Mutation::VersionsNotChecked) {
             Some(Refusal::Changed)
+        } else if let Work::Move(step) = &prepare.work
+            && !self.may_step(txn, step)
+        {
+            Some(Refusal::Condition)
         } else {
             None
         };
@@ -1067,6 +1102,7 @@ impl Keyspace {
             in_place: Box::default(),
             put: None,
             result: None,
+            step: None,
         };
         let start = replies.mark();
         vote(replies, Ok(()));
@@ -1087,6 +1123,10 @@ impl Keyspace {
                 (prepared.effects, prepared.events) = evaluated;
             }
             Work::Install { effects, result, .. } => (prepared.effects, prepared.result) = (effects, result),
+            Work::Move(step) => {
+                self.note_step_voted(&step);
+                prepared.step = Some(step);
+            }
             Work::InPlace { steps, .. } => {
                 let mut operations = Operations::new();
                 for step in steps {
@@ -1147,12 +1187,16 @@ impl Keyspace {
             if !is_committed {
                 self.refuse_waiting(txn, Refusal::Over, local);
                 self.release_held(txn);
+                self.drop_arrival_of(txn);
             }
             return;
         };
         let participants = prepared.participants.clone();
         self.transactions.locks.release(txn);
         if !is_committed {
+            if let Some(step) = &prepared.step {
+                self.drop_step(step);
+            }
             self.discard(prepared.effects);
             return self.transactions.end(txn, VoteRecord::Aborted, participants);
         }
@@ -1216,6 +1260,9 @@ impl Keyspace {
         if let Some((db, pairs)) = prepared.put {
             self.put(db, &pairs, local);
         }
+        if let Some(step) = prepared.step {
+            self.take_step(step, local);
+        }
         if prepared.in_place.is_empty() {
             return false;
         }
@@ -1260,6 +1307,8 @@ impl Keyspace {
         self.transactions.locks.release(txn);
         if is_committed {
             self.carry_out_decision(prepared, local, replies);
+        } else if let Some(step) = &prepared.step {
+            self.drop_step(step);
         }
         self.serve(local);
         true

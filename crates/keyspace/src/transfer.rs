@@ -22,7 +22,8 @@
 //! chunk longer, unless more of the latter has gone before all of it was sent than there is of everything.
 //!
 //! ```text
-//!  chunk   format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database of clients | record*
+//!  chunk   format u8 | number u64 | seed of the hash order | partitions | [moved] | origin u8 for each database of clients | record*
+//!  moved   in format 6 alone   count u32 | (place in the range u16 | its seed)* | 0 u8, or 1 u8 and what arrives: partition u16 | seed
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
@@ -74,9 +75,13 @@ const LAGGING_CHUNKS_MAX: u32 = 16;
 const VAIN_CHUNKS_MAX: usize = 64;
 
 const FORMAT: u8 = 5;
+
+/// The same of a group that does not host what it was made with, or will not.
+const FORMAT_OF_MOVES: u8 = 6;
+
 const EMPTY: u8 = 255;
-const AT: u8 = 1;
-const OBJECT: u8 = 2;
+pub(crate) const AT: u8 = 1;
+pub(crate) const OBJECT: u8 = 2;
 const BEGIN: u8 = 3;
 const PIECE: u8 = 4;
 const END: u8 = 5;
@@ -142,6 +147,27 @@ impl Transfer {
         })
     }
 
+    /// Begins a transfer of the objects that are hosted: of what arrives, whoever hosts it has them.
+    pub(crate) fn begin_hosted(keyspace: &mut Keyspace) -> Option<Transfer> {
+        let transfer = Transfer::begin(keyspace)?;
+        let mut databases = keyspace.take_changes(transfer.id).expect("it has just begun");
+        for changes in databases.iter_mut().skip(Db::KEPT.into()) {
+            changes.ignore_all();
+        }
+        keyspace.put_changes(databases);
+        Some(transfer)
+    }
+
+    /// Begins a transfer of one partition alone, which stands at this place of the range.
+    pub(crate) fn begin_partition(keyspace: &mut Keyspace, partition: u16) -> Option<Transfer> {
+        let transfer = Transfer::begin(keyspace)?;
+        let databases = keyspace.take_changes(transfer.id).expect("it has just begun");
+        let only =
+            |(number, changes): (u8, Changes)| Changes::of_partition(changes.transfer, number, partition);
+        keyspace.put_changes((0..).zip(databases).map(only).collect());
+        Some(transfer)
+    }
+
     /// Ends it early: changes are no longer remembered.
     pub fn end(self, keyspace: &mut Keyspace) {
         keyspace.take_changes(self.id);
@@ -176,7 +202,7 @@ impl Transfer {
         let part_min = WHOLE_BYTES_MAX.min(bytes_max / 4);
         let is_overdue = self.is_overdue(keyspace, part_min, bytes_max);
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
-        let mut sender = Sender { keyspace, to };
+        let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
         let objects_bytes = sender.to.len();
         let limit = bytes_max.max(objects_bytes.saturating_add(bytes_max / 2));
@@ -218,7 +244,7 @@ impl Transfer {
             return ObjectsStep::Ready;
         }
         let to = self.begin_chunk(keyspace, &mut databases);
-        let mut sender = Sender { keyspace, to };
+        let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
         let chunk = sender.to;
         self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
@@ -229,6 +255,36 @@ impl Transfer {
         ObjectsStep::More(chunk)
     }
 
+    /// The same of one partition: records alone, and large values whole.
+    pub(crate) fn next_of_partition(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> ObjectsStep {
+        let Some(mut databases) = keyspace.take_changes(self.id) else {
+            return ObjectsStep::Lost;
+        };
+        if databases.iter().any(|changes| changes.is_lost) {
+            return ObjectsStep::Lost;
+        }
+        if databases.iter().all(Changes::is_ready) {
+            keyspace.put_changes(databases);
+            return ObjectsStep::Ready;
+        }
+        let mut sender = Sender::of_whole_values(keyspace);
+        sender.send(&mut databases, bytes_max, false);
+        let records = sender.to;
+        keyspace.put_changes(databases);
+        ObjectsStep::More(records)
+    }
+
+    /// All that is left of it, whatever its size; `None` if the transfer is to begin again. It is over.
+    pub(crate) fn last_of_partition(self, keyspace: &mut Keyspace) -> Option<Vec<u8>> {
+        let mut databases = keyspace.take_changes(self.id)?;
+        if databases.iter().any(|changes| changes.is_lost) {
+            return None;
+        }
+        let mut sender = Sender::of_whole_values(keyspace);
+        sender.send(&mut databases, usize::MAX, true);
+        Some(sender.to)
+    }
+
     /// All that is left of the objects, as they are now, whatever its size; `None` if the transfer is to begin again. It is over.
     pub(crate) fn last_objects(mut self, keyspace: &mut Keyspace) -> Option<Vec<u8>> {
         let mut databases = keyspace.take_changes(self.id)?;
@@ -236,7 +292,7 @@ impl Transfer {
             return None;
         }
         let to = self.begin_chunk(keyspace, &mut databases);
-        let mut sender = Sender { keyspace, to };
+        let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, usize::MAX, true);
         sender.send_restless(&mut databases);
         Some(sender.to)
@@ -245,10 +301,22 @@ impl Transfer {
     /// The head of the next chunk.
     fn begin_chunk(&mut self, keyspace: &Keyspace, databases: &mut [Changes]) -> Vec<u8> {
         self.number += 1;
-        let mut to = vec![FORMAT];
+        let has_moves = keyspace.has_moves();
+        let mut to = vec![if has_moves { FORMAT_OF_MOVES } else { FORMAT }];
         to.u64(self.number);
         object_codec::seed(&mut to, keyspace.seed());
         object_codec::partitions(&mut to, keyspace.partitions());
+        if has_moves {
+            let others: Vec<_> = keyspace.placing.others().collect();
+            to.list(&others, |to, (index, seed)| {
+                to.u16(*index);
+                object_codec::seed(to, *seed);
+            });
+            to.option(&keyspace.hosting.arriving(), |to, (partition, seed)| {
+                to.u16(partition.number());
+                object_codec::seed(to, *seed);
+            });
+        }
         for (number, changes) in (0..).zip(databases) {
             // That of libraries is never moved, nor emptied as a whole.
             if number < Db::COUNT {
@@ -277,9 +345,28 @@ impl Transfer {
 struct Sender<'a> {
     keyspace: &'a Keyspace,
     to: Vec<u8>,
+    /// Objects that take more go in pieces.
+    whole_bytes_max: usize,
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
+    fn new(keyspace: &'a Keyspace, to: Vec<u8>) -> Sender<'a> {
+        Sender {
+            keyspace,
+            to,
+            whole_bytes_max: WHOLE_BYTES_MAX,
+        }
+    }
+
+    /// One that sends everything whole.
+    fn of_whole_values(keyspace: &'a Keyspace) -> Sender<'a> {
+        Sender {
+            keyspace,
+            to: Vec::new(),
+            whole_bytes_max: usize::MAX,
+        }
+    }
+
     fn send(&mut self, databases: &mut [Changes], bytes_max: usize, sends_all_changes: bool) {
         let limit = if sends_all_changes { usize::MAX } else { bytes_max };
         for (db, changes) in numbered(databases) {
@@ -333,7 +420,7 @@ impl Sender<'_> {
         let objects_at = self.begin_hash(db, location);
         let (mut count, mut is_large) = (0u32, false);
         each_at(self.keyspace.database(db), location, |object| {
-            is_large = is_large || object.memory() > WHOLE_BYTES_MAX;
+            is_large = is_large || object.memory() > self.whole_bytes_max;
             if !is_large && !is_lost_by_mistake(self.keyspace, object) {
                 count += 1;
                 write_object(&mut self.to, object);
@@ -403,12 +490,15 @@ impl Sender<'_> {
 
     /// What is not covered, until the limit or behind the next large object.
     fn send_range(&mut self, db: Db, changes: &mut Changes, from: Location, limit: usize) {
-        let seed = self.keyspace.seed();
         let (mut last, mut stop) = (None, None);
-        self.keyspace.database(db).visit_from(from, |partition, object| {
+        let database = self.keyspace.database(db);
+        database.visit_from(from, |partition, object| {
+            if changes.only.is_some_and(|only| only != partition) {
+                return false;
+            }
             let location = || Location {
                 partition,
-                hash: seed.hash(object.key()),
+                hash: database.seed_at(partition).hash(object.key()),
             };
             if let Some(last) = last {
                 // Objects of one hash are never parted.
@@ -418,7 +508,7 @@ impl Sender<'_> {
                     return false;
                 }
             }
-            let is_large = object.memory() > WHOLE_BYTES_MAX;
+            let is_large = object.memory() > self.whole_bytes_max;
             if is_large {
                 changes.wait(location());
             } else if !is_lost_by_mistake(self.keyspace, object) {
@@ -455,7 +545,7 @@ fn each_at(database: &Database, location: Location, mut visit: impl FnMut(&Objec
 
 fn numbered(databases: &mut [Changes]) -> impl Iterator<Item = (Db, &mut Changes)> {
     (0..).zip(databases).map(|(number, changes)| {
-        let db = Db::kept(number).expect("as many databases as numbers");
+        let db = Db::stored(number).expect("as many databases as numbers");
         (db, changes)
     })
 }

@@ -22,6 +22,7 @@
 
 use crate::entry::{BlockCommand, EntryOperation, Operations, WaitId};
 use crate::fields::{read_origin, write_origin};
+use crate::hosting::Moved;
 use crate::local::LeaderLocal;
 use crate::object::Kind;
 use crate::replies::Replies;
@@ -225,6 +226,18 @@ impl Waiters {
 }
 
 impl Keyspace {
+    /// Ends the waits of clients who wait for a key that does not belong here any more; where their answers go, and where the keys are.
+    pub(crate) fn take_waiters_elsewhere(&mut self) -> Vec<(Origin, Vec<Moved>)> {
+        let all = self.waiters.all.iter();
+        let elsewhere = |waiter: &Waiter| self.elsewhere(waiter.keys.iter().map(|(_, key)| &**key));
+        let found = all.map(|(arrival, waiter)| (*arrival, elsewhere(waiter)));
+        let going: Vec<_> = found.filter(|(_, elsewhere)| !elsewhere.is_empty()).collect();
+        let taken = going
+            .into_iter()
+            .map(|(arrival, elsewhere)| (self.waiters.remove(arrival).origin, elsewhere));
+        taken.collect()
+    }
+
     /// The boots whose clients wait here for keys.
     pub fn waiting_boots(&self) -> impl Iterator<Item = Boot> {
         self.waiters.boots()

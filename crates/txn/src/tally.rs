@@ -54,10 +54,12 @@ pub enum Refusal {
     Known,
     /// The group has begun anew, or knows less than the coordinator: try again with the group as it is now.
     Renewed,
+    /// Some keys belong to another group: try again there.
+    Moved,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 10] = [
+    const ALL: [Refusal; 11] = [
         Refusal::Condition,
         Refusal::Wounded,
         Refusal::TooLarge,
@@ -68,6 +70,7 @@ impl Refusal {
         Refusal::Over,
         Refusal::Known,
         Refusal::Renewed,
+        Refusal::Moved,
     ];
 
     /// A number for messages and logs, from 1 on.

@@ -27,6 +27,7 @@ use crate::effects::Effect;
 use crate::fields::{
     read_db, read_gateway, read_participants, read_txn, write_gateway, write_participants, write_txn,
 };
+use crate::partition_step::PartitionStep;
 use crate::requests::KeptResult;
 use codec::{COUNT_BYTES, DecodeError, Reader, Writer};
 use ids::{Db, GatewayId, UnixMillis};
@@ -75,6 +76,8 @@ pub enum Work<'a> {
         /// Whether the group was locked before by [`Lock`], and must be held still.
         after_lock: bool,
     },
+    /// A partition leaves, or enters: the group is locked now, or a name that all whole groups conflict with, until it is decided.
+    Move(PartitionStep),
     /// `MSET`: it sees nothing and cannot fail, so that nothing need be computed before it is committed.
     Put {
         /// Where.
@@ -191,6 +194,7 @@ enum WorkView<'a> {
         steps: Vec<StepView<'a>>,
         after_lock: bool,
     },
+    Move(PartitionStep),
     Put {
         db: Db,
         pairs: &'a [u8],
@@ -242,6 +246,7 @@ impl PrepareView<'_> {
                     steps: steps.iter().map(|step| step.step(spans, source)).collect(),
                     after_lock: *after_lock,
                 },
+                WorkView::Move(step) => Work::Move(step.clone()),
                 WorkView::Put { db, pairs } => Work::Put {
                     db: *db,
                     pairs: Pairs((*pairs).into()),
@@ -274,6 +279,10 @@ impl Operations {
                 self.out.raw(&[3, u8::from(*after_lock)]);
                 self.out.count(steps.len());
                 steps.iter().for_each(|step| self.step(step));
+            }
+            Work::Move(step) => {
+                self.out.u8(5);
+                step.encode(&mut self.out);
             }
             Work::Put { db, pairs } => {
                 self.out.raw(&[4, db.number()]);
@@ -363,6 +372,7 @@ pub(super) fn read_prepare<'a>(
             Pairs::read(pairs)?;
             WorkView::Put { db, pairs }
         }
+        5 => WorkView::Move(PartitionStep::decode(reader)?),
         _ => return Err(reader.unknown("work")),
     };
     Ok(PrepareView {

@@ -5,7 +5,6 @@
 //! read, and then their objects, and nothing is done with them. The processor has such reads under way at once.
 
 use super::Keyspace;
-use crate::directories::Location;
 use crate::segment::Segment;
 use ids::{Db, Slot};
 use std::hint::black_box;
@@ -29,7 +28,7 @@ pub fn look_ahead<'k>(keys: impl Iterator<Item = (&'k Keyspace, Db, Slot, &'k [u
     let mut sought = [None; KEYS_AHEAD];
     let mut count = 0;
     for (place, (keyspace, db, slot, key)) in sought.iter_mut().zip(keys) {
-        let location = Location::in_slot(slot, key, keyspace.partitions, keyspace.seed);
+        let location = keyspace.placing.locate_in_slot(slot, key);
         *place = keyspace
             .database(db)
             .segment_of(location)

@@ -4,6 +4,10 @@
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database of clients | sessions | transactions
 //!            | requests | waiters | staging | limits of streams, two u32 | stamps of that of libraries, if it was ever used
+//!            | hosting | count u32 | (transaction | step of a partition)*    these in chunks of format 6, and the stamps before them always
+//!  hosting   0 u8: as made; or 1 u8 | count u32 | (partition u16 | moves u32 | version at which it came u64)*
+//!            | count u32 | (partition u16 | to which group u16 | moves u32)*
+//!            | 0 u8, or 1 u8: what arrives  partition u16 | transaction | pieces u64 | seed u64 u64 | voted for u8
 //!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
@@ -15,8 +19,11 @@ use super::Keyspace;
 use crate::database::Deadlines;
 use crate::directories::Location;
 use crate::directory::Directory;
+use crate::fields::{read_txn, write_txn};
+use crate::hosting::Hosting;
 use crate::limits::{EncodingLimits, LIMITS_WITHOUT_STREAMS};
 use crate::object::{Object, VERSION_MAX};
+use crate::partition_step::PartitionStep;
 use crate::requests::Requests;
 use crate::sessions::Sessions;
 use crate::transactions::Transactions;
@@ -25,7 +32,7 @@ use crate::transfer::changes::Changes;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use crate::waiters::Waiters;
 use codec::{DecodeError, Reader, Writer};
-use ids::{Db, SemanticsVersion, UnixMillis, Version};
+use ids::{Db, HashSeed, PartitionId, SemanticsVersion, UnixMillis, Version};
 
 impl Keyspace {
     /// Writes everything of the state that is no object; of what was sent before, only which it is.
@@ -46,8 +53,23 @@ impl Keyspace {
         // Behind all else: a state of before there were streams ends here.
         others.iter().for_each(|&limit| to.u32(limit));
         // And one without libraries of functions here.
-        let touched = others_stamps.iter().filter(|database| database.has_stamps());
+        let libraries = others_stamps.iter().take(usize::from(Db::KEPT - Db::COUNT));
+        let has_moves = self.has_moves();
+        let touched = libraries.filter(|database| has_moves || database.has_stamps());
         touched.for_each(|database| database.write_stamps(to));
+        if has_moves {
+            self.hosting.encode(to);
+            to.count(self.transactions.steps().count());
+            for (txn, step) in self.transactions.steps() {
+                write_txn(to, txn);
+                step.encode(to);
+            }
+        }
+    }
+
+    /// Whether it must be written down what is hosted here: it is not what the group was made with, or will not be.
+    pub(crate) fn has_moves(&self) -> bool {
+        !self.hosts_as_made() || self.transactions.steps().next().is_some()
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
@@ -55,6 +77,7 @@ impl Keyspace {
     pub(crate) fn read_remainder(
         &mut self,
         parts: &mut Parts,
+        has_moves: bool,
         rest: &mut Reader<'_>,
     ) -> Result<SemanticsVersion, DecodeError> {
         self.semantics = SemanticsVersion(rest.u16()?);
@@ -84,8 +107,20 @@ impl Keyspace {
             }
         }
         if !rest.is_empty() {
-            for database in others_stamps {
+            for database in others_stamps.iter_mut().take(usize::from(Db::KEPT - Db::COUNT)) {
                 database.read_stamps(rest)?;
+            }
+        }
+        if has_moves {
+            let foreign = rest.error("partitions that can be hosted, and arrive");
+            let arriving = self.hosting.arriving();
+            self.hosting = Hosting::decode(rest)?;
+            if self.hosting.arriving() != arriving || !self.hosting.is_within(self.placing.range()) {
+                return Err(foreign);
+            }
+            for _ in 0..rest.u32()? {
+                let (txn, step) = (read_txn(rest)?, PartitionStep::decode(rest)?);
+                self.transactions.restore_step(txn, step).ok_or(foreign)?;
             }
         }
         self.limits = EncodingLimits::from_numbers(numbers);
@@ -147,6 +182,18 @@ impl Keyspace {
         for (database, changes) in self.databases.iter_mut().zip(changes) {
             database.changes().push(changes);
         }
+    }
+
+    /// The databases in which a partition arrives, as a state has them that comes from elsewhere; `None` if there is no such partition.
+    pub(crate) fn expect_arrival(&mut self, arriving: Option<(PartitionId, HashSeed)>) -> Option<()> {
+        if let Some((partition, seed)) = arriving {
+            if partition.number() >= self.placing.range().cluster_count().get() {
+                return None;
+            }
+            self.make_room_for_arrival(partition, seed);
+            self.hosting = Hosting::awaiting(partition, seed);
+        }
+        Some(())
     }
 
     /// Puts an object that has arrived under its key, whatever was there.

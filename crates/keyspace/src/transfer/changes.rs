@@ -47,6 +47,8 @@ pub(crate) struct Changes {
     tries: BTreeMap<Location, u8>,
     /// What is being sent piece by piece.
     pub(crate) open: Option<Open>,
+    /// Of a transfer of one partition: the place of that in the range. Nothing else is looked at.
+    pub(crate) only: Option<u16>,
     /// There were too many, and all are forgotten.
     pub(crate) is_lost: bool,
 }
@@ -74,13 +76,36 @@ impl Changes {
             restless: BTreeSet::new(),
             tries: BTreeMap::new(),
             open: None,
+            only: None,
             is_lost: false,
         }
     }
 
+    /// The same of one partition alone.
+    pub(crate) fn of_partition(transfer: u64, database: u8, partition: u16) -> Changes {
+        Changes {
+            covered_to: Some(Location::before(partition)),
+            only: Some(partition),
+            ..Changes::new(transfer, database)
+        }
+    }
+
+    /// Nothing of this database is sent.
+    pub(crate) fn ignore_all(&mut self) {
+        self.covered_to = None;
+        self.only = Some(u16::MAX);
+    }
+
+    /// All are forgotten: the transfer is to be begun again.
+    pub(crate) fn lose(&mut self) {
+        *self = Changes::new(self.transfer, 0);
+        self.is_lost = true;
+    }
+
     /// An object of this hash came, changed or went.
     pub(crate) fn note(&mut self, location: Location) {
-        if self.is_lost || self.covered_to.is_some_and(|to| location >= to) {
+        let is_another = self.only.is_some_and(|partition| location.partition != partition);
+        if self.is_lost || is_another || self.covered_to.is_some_and(|to| location >= to) {
             return;
         }
         if self.open.is_some_and(|open| open.location == location) {
@@ -95,13 +120,16 @@ impl Changes {
             self.changed.insert(location);
         }
         if self.count() > TRACKED_MAX {
-            *self = Changes::new(self.transfer, 0);
-            self.is_lost = true;
+            self.lose();
         }
     }
 
     /// The database was emptied.
     pub(crate) fn note_flush(&mut self) {
+        if self.only.is_some() {
+            // It does not say what a database is made of.
+            self.lose();
+        }
         if !self.is_lost {
             *self = Changes::new(self.transfer, 0);
             self.origin = None;

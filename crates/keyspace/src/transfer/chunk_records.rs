@@ -2,7 +2,7 @@
 //!
 //! It is total on any bytes: what is no such chunk is an error.
 
-use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE};
+use super::{AT, BEGIN, EMPTY, END, FORMAT, FORMAT_OF_MOVES, OBJECT, PIECE};
 use crate::directories::Location;
 use crate::fields::read_db;
 use crate::object_codec::{self, Head};
@@ -64,12 +64,15 @@ pub fn read_records<'a, E: From<DecodeError>>(
 ) -> Result<u64, E> {
     let rest = &mut Reader::new(chunk);
     let unknown = rest.error("a format that this build knows");
-    if rest.u8()? != FORMAT {
-        return Err(unknown.into());
-    }
+    let has_moves = match rest.u8()? {
+        FORMAT => false,
+        FORMAT_OF_MOVES => true,
+        _ => return Err(unknown.into()),
+    };
     let number = rest.u64()?;
     let seed = object_codec::read_seed(rest)?;
     let partitions = object_codec::read_partitions(rest)?;
+    let (placing, _) = object_codec::read_placing(seed, partitions, has_moves, rest)?;
     let twice = rest.error("where each database comes from, none twice");
     let origins: [u8; Db::COUNT as usize] = rest.array()?;
     let mut named = [false; Db::COUNT as usize];
@@ -87,7 +90,7 @@ pub fn read_records<'a, E: From<DecodeError>>(
         partition: partitions.at(partition),
         hash: hash.0,
     };
-    let locate = |db, key: &[u8]| place_of(db, Location::of(key, partitions, seed));
+    let locate = |db, key: &[u8]| place_of(db, placing.locate(key));
     let object = |db, rest: &mut Reader<'a>| {
         let _version = rest.u64()?;
         let before = rest.rest();

@@ -12,9 +12,11 @@
 use super::arriving_partition::ArrivingPartition;
 use super::parts::Parts;
 use super::pieces::Partial;
-use super::{AT, BEGIN, EMPTY, END, FORMAT, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED};
+use super::{
+    AT, BEGIN, EMPTY, END, FORMAT, FORMAT_OF_MOVES, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED,
+};
 use crate::directories::Location;
-use crate::fields::read_db;
+use crate::fields::read_stored_db;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use crate::object_codec;
@@ -35,6 +37,8 @@ pub struct SnapshotReceiver {
     /// Of the newest chunk.
     number: u64,
     known: SemanticsVersion,
+    /// Whether the newest chunk says what is hosted.
+    has_moves: bool,
     is_complete: bool,
     is_broken: bool,
 }
@@ -91,10 +95,11 @@ impl SnapshotReceiver {
         SnapshotReceiver {
             keyspace: None,
             arriving: None,
-            partials: (0..Db::KEPT).map(|_| None).collect(),
+            partials: (0..Db::STORED).map(|_| None).collect(),
             parts: Parts::default(),
             number: 0,
             known: SemanticsVersion::CURRENT,
+            has_moves: false,
             is_complete: false,
             is_broken: false,
         }
@@ -139,20 +144,27 @@ impl SnapshotReceiver {
 
     fn read(&mut self, rest: &mut Reader<'_>) -> Result<(), TransferError> {
         let unknown = rest.error("a format that this build knows");
-        if rest.u8()? != FORMAT {
-            return Err(unknown.into());
-        }
+        self.has_moves = match rest.u8()? {
+            FORMAT => false,
+            FORMAT_OF_MOVES => true,
+            _ => return Err(unknown.into()),
+        };
         if rest.u64()? != self.number + 1 {
             return Err(TransferError::OutOfOrder);
         }
         self.number += 1;
         let seed = object_codec::read_seed(rest)?;
         let partitions = object_codec::read_partitions(rest)?;
-        let known = self.known;
-        let keyspace = self
-            .keyspace
-            .get_or_insert_with(|| Keyspace::new(seed, partitions).knows(known));
-        if (keyspace.seed(), keyspace.partitions()) != (seed, partitions) {
+        let foreign = rest.error("a partition of the cluster");
+        let (placing, arriving) = object_codec::read_placing(seed, partitions, self.has_moves, rest)?;
+        if self.keyspace.is_none() {
+            let mut keyspace = Keyspace::new(seed, partitions).knows(self.known);
+            keyspace.place_anew(&placing);
+            keyspace.expect_arrival(arriving).ok_or(foreign)?;
+            self.keyspace = Some(keyspace);
+        }
+        let keyspace = self.keyspace.as_mut().expect("it was just made");
+        if keyspace.placing != placing || keyspace.hosting.arriving() != arriving {
             return Err(TransferError::OutOfOrder);
         }
         let twice = rest.error("where each database comes from, none twice");
@@ -179,7 +191,7 @@ impl SnapshotReceiver {
         let tag = rest.u8()?;
         if tag == REST {
             complete(keyspace, arriving).ok_or(unknown)?;
-            let semantics = keyspace.read_remainder(&mut self.parts, rest)?;
+            let semantics = keyspace.read_remainder(&mut self.parts, self.has_moves, rest)?;
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
             }
@@ -199,7 +211,10 @@ impl SnapshotReceiver {
         if let PART_BEGINS | PART | GONE = tag {
             return Ok(self.parts.record(tag, rest, &mut keyspace.lazyfree)?);
         }
-        let db = read_db(rest)?;
+        let db = read_stored_db(rest)?;
+        if db.index() >= keyspace.databases.len() {
+            return Err(unknown.into());
+        }
         let partial = &mut self.partials[db.index()];
         let done = match tag {
             AT => {
@@ -213,19 +228,19 @@ impl SnapshotReceiver {
                 }
                 for _ in 0..rest.u32()? {
                     let object = object(rest)?;
-                    let location = keyspace.locate(object.key());
+                    let location = keyspace.database(db).locate(object.key());
                     place(keyspace, arriving, db, location, object).ok_or(unknown)?;
                 }
                 Some(())
             }
             OBJECT => {
                 let object = object(rest)?;
-                let location = keyspace.locate(object.key());
+                let location = keyspace.database(db).locate(object.key());
                 let begins = part_of(arriving, db, location).is_none()
                     && keyspace.database(db).is_empty_at(location.partition);
                 if begins {
                     complete(keyspace, arriving).ok_or(unknown)?;
-                    let seed = keyspace.seed();
+                    let seed = keyspace.database(db).seed_at(location.partition);
                     *arriving = Some(ArrivingPartition::begin(db, location.partition, seed));
                 }
                 place(keyspace, arriving, db, location, object)
@@ -242,7 +257,7 @@ impl SnapshotReceiver {
             }
             END => {
                 let object = partial.take().and_then(Partial::finish).ok_or(unknown)?;
-                let location = keyspace.locate(object.key());
+                let location = keyspace.database(db).locate(object.key());
                 place(keyspace, arriving, db, location, object)
             }
             _ => None,

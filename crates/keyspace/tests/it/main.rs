@@ -10,6 +10,7 @@ mod formats;
 mod hashes;
 mod kept;
 mod lists;
+mod moves;
 mod node;
 mod replication;
 mod scan;

@@ -58,7 +58,8 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | EntryOperation::EndWait { .. }
                 | EntryOperation::EndWaits { .. }
                 | EntryOperation::Stage(_)
-                | EntryOperation::Staged { .. } => unreachable!("there is one group, and nothing is long"),
+                | EntryOperation::Staged { .. }
+                | EntryOperation::Arrive(_) => unreachable!("there is one group, and nothing is long"),
                 EntryOperation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {

@@ -1,0 +1,106 @@
+//! What a group does when a transaction by which a partition moves is committed: it leaves one group and enters another.
+//!
+//! ```text
+//!  step    1 leave   partition u16 | to which group u16 | moves u32
+//!          2 enter   partition u16 | moves u32 | pieces u64 | time i64 | applied u64 | swapped u64 for each database | records | requests
+//!  records, requests   length u32 | bytes: `hosting/arrival.rs`, `keyspace/remainder.rs`
+//! ```
+
+use codec::{DecodeError, Reader, Writer};
+use ids::{Db, GroupId, PartitionId, UnixMillis, Version};
+
+/// See the file's header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PartitionStep {
+    /// The partition goes to another group.
+    Leave {
+        /// Which.
+        partition: PartitionId,
+        /// To which group.
+        to: GroupId,
+        /// How often it will have moved then.
+        moves: u32,
+    },
+    /// The partition comes, of which a copy has arrived.
+    Enter(Box<Enter>),
+}
+
+/// What comes with a partition beside the copy of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Enter {
+    /// Which.
+    pub partition: PartitionId,
+    /// How often it will have moved then.
+    pub moves: u32,
+    /// Of how many pieces the copy is.
+    pub pieces: u64,
+    /// The time of the group that it leaves.
+    pub time: UnixMillis,
+    /// What that group has counted.
+    pub applied: Version,
+    /// For each of its databases, when all present keys changed last.
+    pub swapped: Vec<Version>,
+    /// What has changed since the last piece of the copy.
+    pub records: Vec<u8>,
+    /// What is kept there of requests that clients have named.
+    pub requests: Vec<u8>,
+}
+
+impl PartitionStep {
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            PartitionStep::Leave {
+                partition,
+                to: group,
+                moves,
+            } => {
+                to.u8(1);
+                to.u16(partition.number());
+                to.u16(group.number());
+                to.u32(*moves);
+            }
+            PartitionStep::Enter(enter) => {
+                to.u8(2);
+                to.u16(enter.partition.number());
+                to.u32(enter.moves);
+                to.u64(enter.pieces);
+                to.i64(enter.time.0);
+                to.u64(enter.applied.0);
+                for index in 0..usize::from(Db::KEPT) {
+                    to.u64(enter.swapped.get(index).copied().unwrap_or_default().0);
+                }
+                to.bytes(&enter.records);
+                to.bytes(&enter.requests);
+            }
+        }
+    }
+
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<PartitionStep, DecodeError> {
+        let unknown = rest.error("a step of a partition");
+        let tag = rest.u8()?;
+        let partition = PartitionId::new(rest.u16()?);
+        match tag {
+            1 => Ok(PartitionStep::Leave {
+                partition,
+                to: GroupId::new(rest.u16()?),
+                moves: rest.u32()?,
+            }),
+            2 => {
+                let (moves, pieces, time, applied) = (rest.u32()?, rest.u64()?, rest.i64()?, rest.u64()?);
+                let swapped = (0..Db::KEPT).map(|_| Ok(Version(rest.u64()?)));
+                let swapped = swapped.collect::<Result<_, DecodeError>>()?;
+                Ok(PartitionStep::Enter(Box::new(Enter {
+                    partition,
+                    moves,
+                    pieces,
+                    time: UnixMillis(time),
+                    applied: Version(applied),
+                    swapped,
+                    records: rest.bytes()?.into(),
+                    requests: rest.bytes()?.into(),
+                })))
+            }
+            _ => Err(unknown),
+        }
+    }
+}
