@@ -188,7 +188,9 @@ impl ClusterView {
     /// The workers of another node that this one has links with.
     pub(crate) fn counterparts(&self, node: NodeId) -> impl Iterator<Item = PeerWorker> + use<> {
         let (worker, workers) = self.own;
-        let others = self.groups.counterparts(worker, workers, self.workers_of(node));
+        let others = self
+            .groups
+            .founded_counterparts(worker, workers, self.workers_of(node));
         others.map(move |worker| PeerWorker { node, worker })
     }
 

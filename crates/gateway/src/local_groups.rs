@@ -53,7 +53,7 @@ impl LocalGroups {
             HashSeed([half(0), half(1)])
         };
         let replica = |group: GroupId| {
-            Replica::new(group, hash_seed(group), groups.partitions_of(group)).knows(shared.semantics)
+            Replica::new(group, hash_seed(group), groups.founded_range(group)).knows(shared.semantics)
         };
         let here = groups.iter().filter(|group| owner(*group) == worker);
         let replicas: Vec<Replica> = here.map(replica).collect();

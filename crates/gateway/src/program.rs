@@ -7,7 +7,7 @@ use crate::script_cache::Sha1;
 use crate::script_program::Scripted;
 use crate::session::Queued;
 use command::{CommandId, CommandRoute, Merge, Spec, Spread};
-use ids::{GroupId, Groups, Prng, Slot};
+use ids::{GroupId, Groups, PartitionId, Prng, Slot};
 use keyspace::{ClientRequest, Cursor};
 use replica::{Condition, FullKey, Operation, Replies};
 use resp::{Args, ArgsBuf, Protocol, ReplyWriter, parse_array_header, skip_value};
@@ -448,11 +448,10 @@ pub(crate) fn scan_from(groups: Groups, scope: &Scope, cursor: u64) -> Option<(G
     if topology.leads(group) {
         return Some((group, cursor));
     }
-    let next = groups
-        .iter()
-        .skip(group.index() + 1)
-        .find(|group| topology.leads(*group))?;
-    Some((next, Cursor::before(groups.partitions_of(next).first())))
+    // The node's next partition: of all that follow, whoever hosts them.
+    let next = (cursor.partition.number() + 1..groups.partitions().get()).map(PartitionId::new);
+    let mut hosted = next.map(|partition| (groups.host_of(partition), Cursor::before(partition)));
+    hosted.find(|(group, _)| topology.leads(*group))
 }
 
 /// The group that a `SCAN` command begins in; `None` if there is none.

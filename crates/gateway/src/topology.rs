@@ -282,9 +282,12 @@ impl Topology {
 
 fn ranges_of(groups: Groups, placements: &[GroupPlacement], roles: &[Role]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
-    for (group, placement) in groups.iter().zip(placements) {
+    for (group, first, last) in groups.runs() {
+        // Of a group that was added since they were made nothing is known.
+        let Some(placement) = placements.get(group.index()) else {
+            continue;
+        };
         let Some(leader) = placement.leader else { continue };
-        let (first, last) = groups.slots_of(group);
         let shown = |follower: &&NodeIndex| roles[usize::from(follower.0)] != Role::Master;
         let mut replicas: Vec<NodeIndex> = placement.followers.iter().filter(shown).copied().collect();
         replicas.sort_unstable();

@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::program::{group_of_key, integer, merge_parts, parts_of, scan_from};
 use crate::scan::scan_words;
 use command::{Command, CommandId, CommandRoute, Flags, Merge, ReplyError};
-use ids::{Db, GroupId, Groups, Prng};
+use ids::{Db, GroupId, Groups, PartitionId, Prng};
 use keyspace::{Cursor, Effect, Kind, SCAN_COUNT_MAX};
 use replica::{FullKey, Operation, Replies, Scratch};
 use resp::{ArgsBuf, ReplyWriter, parse_array_header, skip_value};
@@ -106,13 +106,9 @@ struct Walk {
 
 impl Walk {
     /// One through all these groups, for the keys that `KEYS` names with this pattern.
-    fn begin(
-        operation: &Operation,
-        pattern: &[u8],
-        of: impl Iterator<Item = GroupId>,
-        groups: Groups,
-    ) -> Walk {
-        let first = |group| (group, Cursor::before(groups.partitions_of(group).first()));
+    fn begin(operation: &Operation, pattern: &[u8], of: impl Iterator<Item = GroupId>) -> Walk {
+        // It goes on where a group's first partition is, and ends at once in a group that hosts none.
+        let first = |group| (group, Cursor::before(PartitionId::new(0)));
         Walk {
             operation: Operation {
                 spec: CommandId::Scan.spec(),
@@ -144,11 +140,12 @@ impl Walk {
                 .map(text)
                 .and_then(|text| command::cursor(text).ok());
             let next = cursor.filter(|cursor| *cursor > 0).and_then(Cursor::of_number);
-            let has_more = |cursor: &Cursor| {
-                let is_there = cursor.partition.number() < groups.partitions().get();
-                is_there && groups.host_of(cursor.partition) == *group
+            // What lies between its partitions is others'.
+            let on = |cursor: Cursor| match groups.next_of(*group, cursor.partition)? {
+                partition if partition == cursor.partition => Some(cursor),
+                partition => Some(Cursor::before(partition)),
             };
-            match next.filter(has_more) {
+            match next.and_then(on) {
                 Some(cursor) => drop(self.from.insert(*group, cursor)),
                 None => drop(self.from.remove(group)),
             }
@@ -331,7 +328,7 @@ impl WholeKeyspace {
                 return parts;
             }
             let of = parts.iter().map(|(group, _)| *group);
-            let walk = self.walk.insert(Walk::begin(operation, pattern, of, groups));
+            let walk = self.walk.insert(Walk::begin(operation, pattern, of));
             return walk.asks();
         }
         // One that is empty by now is asked too: it knows where the scan goes on.
@@ -593,6 +590,10 @@ mod tests {
         (group, bytes)
     }
 
+    fn first_of(groups: Groups, group: GroupId) -> Cursor {
+        Cursor::before(groups.founded_range(group).first())
+    }
+
     fn walk(groups: Groups) -> Walk {
         let operation = Operation {
             spec: CommandId::Keys.spec(),
@@ -600,7 +601,7 @@ mod tests {
             protocol: Protocol::Resp2,
             args: ArgsBuf::from_slices([&b"KEYS"[..], b"*"]),
         };
-        Walk::begin(&operation, b"*", groups.iter(), groups)
+        Walk::begin(&operation, b"*", groups.iter())
     }
 
     fn counts(walk: &Walk) -> Vec<u64> {
@@ -618,7 +619,7 @@ mod tests {
         let mut walk = walk(groups);
         assert_eq!(counts(&walk), [WALKED_A_TURN / 4; 4]);
         let all: Vec<GroupId> = groups.iter().collect();
-        let on = |group: GroupId| Cursor::before(groups.partitions_of(group).first()).number() + 1;
+        let on = |group: GroupId| first_of(groups, group).number() + 1;
         // One has no more, one names where the next group begins, two go on.
         let parts = vec![
             answer(all[0], 2, 0),
@@ -640,7 +641,7 @@ mod tests {
         let groups = Groups::with_default_partitions(GroupCount::new(1).expect("a valid count"));
         let mut walk = walk(groups);
         let group = groups.iter().next().expect("there is one");
-        let on = Cursor::before(groups.partitions_of(group).first()).number() + 1;
+        let on = first_of(groups, group).number() + 1;
         assert!(walk.on_answered(vec![answer(group, 10, on)], groups, 150));
         assert!(!walk.on_answered(vec![answer(group, 10, on)], groups, 150));
         let is_error = |(_, part): &(GroupId, Vec<u8>)| part.first() == Some(&b'-');

@@ -1,4 +1,4 @@
-//! Groups: each a replicated log of its own, hosting a contiguous range of partitions.
+//! A group: a replicated log of its own, hosting partitions.
 
 /// One group, `0..groups`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,13 +24,16 @@ impl GroupId {
     }
 }
 
-/// How many groups a cluster has: fixed when it is created.
+/// How many groups a cluster has. It never has fewer than it had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupCount(u16);
 
 impl GroupCount {
     /// Most groups a cluster can have: one for each partition that there can be.
     pub const MAX: u16 = 4_096;
+
+    /// That many.
+    pub const LARGEST: GroupCount = GroupCount(GroupCount::MAX);
 
     /// Most groups that a cluster is made with: its first nodes are few, and each of them has a log of every group.
     pub const CREATED_MAX: u16 = 1_024;

@@ -6,6 +6,7 @@
 
 mod durability_mode;
 mod group;
+mod groups;
 mod key_hash;
 mod node;
 mod partition;
@@ -18,9 +19,10 @@ mod version;
 
 pub use durability_mode::DurabilityMode;
 pub use group::{GroupCount, GroupId};
+pub use groups::{Groups, Host};
 pub use key_hash::{HashSeed, KeyHash};
 pub use node::{Boot, ClusterId, FoundingId, GatewayId, Incarnation, NodeId, PeerWorker, Token};
-pub use partition::{Groups, PartitionCount, PartitionId, PartitionRange};
+pub use partition::{PartitionCount, PartitionId, PartitionRange};
 pub use prng::Prng;
 pub use request::RequestUuid;
 pub use slot::{SLOT_COUNT, Slot};

@@ -330,7 +330,9 @@ impl Peers {
     fn links_to(&self, node: NodeId) -> Vec<LinkId> {
         let workers = self.dialling.unlike.get(&node).copied();
         let workers = workers.unwrap_or(self.workers);
-        let counterparts = self.groups.counterparts(self.worker, self.workers, workers);
+        let counterparts = self
+            .groups
+            .founded_counterparts(self.worker, self.workers, workers);
         let link = |number| LinkId {
             remote: Remote::Node(node),
             number,

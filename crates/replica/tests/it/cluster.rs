@@ -127,7 +127,7 @@ impl Cluster {
     pub(crate) fn new(seed: u64, fault: Fault) -> Cluster {
         let group = |number: u16| {
             let (group, seed) = (GroupId::new(number), HashSeed([seed, u64::from(number)]));
-            Replica::new(group, seed, groups().partitions_of(group))
+            Replica::new(group, seed, groups().founded_range(group))
         };
         let turn = |number| Turn {
             number,

@@ -61,7 +61,7 @@ impl Stage {
             Replica::new(
                 group,
                 HashSeed([1, u64::from(number)]),
-                groups.partitions_of(group),
+                groups.founded_range(group),
             )
         };
         Stage {
