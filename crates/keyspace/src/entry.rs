@@ -742,6 +742,33 @@ impl Operations {
         }
     }
 
+    /// The same with what it says beside them.
+    pub fn command_at<R>(bytes: &[u8], index: usize, look: impl FnOnce(BlockCommand<'_>) -> R) -> Option<R> {
+        let mut reader = Reader::new(bytes);
+        let mut spans = Vec::new();
+        for _ in 0..index {
+            read_operation(&mut reader, &mut spans).ok()?;
+        }
+        match read_operation(&mut reader, &mut spans).ok()? {
+            Part::Command(command) => Some(look(command.command(&spans))),
+            _ => None,
+        }
+    }
+
+    /// The same of the one command that was taken out of others, with what it says beside its words.
+    pub fn command_of_long<R>(operation: &FrozenRope, look: impl FnOnce(BlockCommand<'_>) -> R) -> Option<R> {
+        let Some((_, frame)) = operation.runs().first() else {
+            return Operations::command_at(operation.bytes(), 0, look);
+        };
+        let (mut reader, mut spans) = (Reader::new(operation.bytes()), Vec::new());
+        if reader.u8().ok()? != FRAMED_TAG {
+            return None;
+        }
+        let (db, protocol) = read_framed_head(&mut reader, &mut spans).ok()?;
+        let args = Args::new(frame, &spans);
+        Some(look(BlockCommand { db, protocol, args }))
+    }
+
     /// The same of the one command that was taken out of others ([`Operations::split_off`]).
     pub fn argv_of_long<R>(operation: &FrozenRope, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
         let Some((_, frame)) = operation.runs().first() else {

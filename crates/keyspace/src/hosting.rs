@@ -95,7 +95,7 @@ pub struct Moved {
 
 impl Moved {
     /// Partition, group and moves, one after the other; no moves stand for a partition that never was here.
-    pub(crate) fn write(all: &[Moved], to: &mut Vec<u8>) {
+    pub fn write(all: &[Moved], to: &mut Vec<u8>) {
         for moved in all {
             let (group, moves) = moved.to.unwrap_or((GroupId::new(0), 0));
             to.u16(moved.partition.number());
@@ -279,8 +279,9 @@ impl Keyspace {
     }
 
     /// Whether a key belongs here.
-    fn hosts_key(&self, key: &[u8]) -> bool {
-        self.hosts_slot(Slot::of_key(key))
+    #[inline]
+    pub fn hosts_key(&self, key: &[u8]) -> bool {
+        self.hosts_as_made() || self.hosts_slot(Slot::of_key(key))
     }
 
     /// Whether the keys of a slot belong here.
@@ -336,7 +337,7 @@ impl Keyspace {
     }
 
     /// Those of these keys' partitions that are not here.
-    pub(crate) fn elsewhere<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<Moved> {
+    pub fn elsewhere<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<Moved> {
         let count = self.placing.range().cluster_count();
         let mut found: Vec<Moved> = Vec::new();
         for partition in keys.map(|key| count.partition_of(Slot::of_key(key))) {

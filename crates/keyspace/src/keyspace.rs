@@ -38,7 +38,7 @@ use crate::directories::Location;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, ConditionView, Entry, EntryOperation, Header, Operations, Source};
 use crate::events::EventClasses;
-use crate::hosting::Hosting;
+use crate::hosting::{Hosting, Moved};
 use crate::lazyfree::{Lazyfree, LazyfreeCounts};
 use crate::limits::EncodingLimits;
 use crate::local::LeaderLocal;
@@ -57,7 +57,7 @@ use crate::waiters::Waiters;
 use bytes::Bytes;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
-    Db, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid,
+    Db, GatewayId, GroupId, HashSeed, PartitionId, PartitionRange, Prng, RequestUuid,
     SemanticsVersion, Slot, UnixMillis, Version,
 };
 use resp::{Args, Protocol, ReplyWriter};
@@ -98,21 +98,6 @@ pub struct Keyspace {
     source: Option<Bytes>,
 }
 
-/// What a group is made with.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Made {
-    /// These partitions.
-    Hosting(PartitionRange),
-    /// None of so many: it is to take some over from other groups.
-    Empty(PartitionCount),
-}
-
-impl From<PartitionRange> for Made {
-    fn from(range: PartitionRange) -> Made {
-        Made::Hosting(range)
-    }
-}
-
 /// A read that waits for an entry to be applied up to a position.
 #[derive(Clone, Copy, Debug)]
 pub struct AttachedRead<'a> {
@@ -134,6 +119,8 @@ pub enum ApplyOutput<'a> {
     Operation(Answer<'a>),
     /// The attached read of this index, and its reply.
     Read(usize, &'a [u8]),
+    /// The attached read of this index names keys that belong to other groups.
+    ReadMoved(usize, Vec<Moved>),
     /// The attached read of this index names a key that a transaction holds, or that others wait for: where it stands
     /// ([`Keyspace::admits_behind`]).
     ReadLater(usize, Behind),
@@ -163,22 +150,16 @@ impl std::fmt::Display for UnknownSemantics {
 impl std::error::Error for UnknownSemantics {}
 
 impl Keyspace {
-    /// An empty keyspace of these partitions, whose hash order follows from `seed`.
+    /// An empty keyspace of a group that is made with these partitions, whose hash order follows from `seed`. With none it is to take some
+    /// over from other groups.
     pub fn new(seed: HashSeed, partitions: PartitionRange) -> Keyspace {
-        Keyspace::with(seed, partitions, Version(0), true)
-    }
-
-    /// An empty one of a group that is made so.
-    pub fn made(seed: HashSeed, made: Made) -> Keyspace {
-        match made {
-            Made::Hosting(partitions) => Keyspace::new(seed, partitions),
-            Made::Empty(count) => {
-                let first = PartitionRange::new(count, PartitionId::new(0), 1).expect("there is one");
-                let mut keyspace = Keyspace::new(seed, first);
-                keyspace.hosting = Hosting::nothing();
-                keyspace
-            }
+        if partitions.is_empty() {
+            let first = PartitionRange::new(partitions.cluster_count(), PartitionId::new(0), 1);
+            let mut keyspace = Keyspace::with(seed, first.expect("there is one"), Version(0), true);
+            keyspace.hosting = Hosting::nothing();
+            return keyspace;
         }
+        Keyspace::with(seed, partitions, Version(0), true)
     }
 
     /// An empty keyspace to try transactions out on: it counts its operations from `applied` on, and nobody can
@@ -329,6 +310,9 @@ impl Keyspace {
         out.clear();
         if !self.admits_read(read.args) {
             return answer(ApplyOutput::ReadLater(index, self.behind()));
+        }
+        if !self.hosts_args(read.args) {
+            return answer(ApplyOutput::ReadMoved(index, self.elsewhere_of_args(read.args)));
         }
         let mut writer = ReplyWriter::new(out, read.protocol);
         match parse(read.args) {

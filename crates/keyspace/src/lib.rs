@@ -95,7 +95,7 @@ pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
 pub use hosting::{ArrivingPiece, Moved, PartitionCopy, PartitionCopyStep};
 pub use hyperloglog::self_test as hyperloglog_self_test;
-pub use keyspace::{ApplyOutput, AttachedRead, KEYS_AHEAD, Keyspace, Made, UnknownSemantics, look_ahead};
+pub use keyspace::{ApplyOutput, AttachedRead, KEYS_AHEAD, Keyspace, UnknownSemantics, look_ahead};
 pub use large::Large;
 pub use lazyfree::{Lazyfree, LazyfreeCounts};
 pub use limits::EncodingLimits;

@@ -172,6 +172,9 @@ impl Alone {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
                 self.look(state, Asker::OptimisticRead(txn, keys), locks, out);
             }
+            Request::Prepare(part) if matches!(part.assignment, crate::Assignment::Move(_)) => {
+                out.push(refusal(state, part.txn, Refusal::Busy));
+            }
             Request::Prepare(ref part) | Request::Lock(ref part)
                 if self.awaits_log && part.can_be_put_off() =>
             {
@@ -226,6 +229,12 @@ impl Alone {
                 };
                 apply_quietly(state, keyspace::EntryOperation::Forget(forget));
             }
+            // Partitions move between groups with logs.
+            Request::Arrive { txn, .. } => out.push(Output::Arrived {
+                txn,
+                group: state.group,
+                is_taken: false,
+            }),
             Request::CheckOut { txn, keys } => self.on_check_out(state, txn, &keys, out),
             Request::CheckIn {
                 txn,

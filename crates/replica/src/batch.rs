@@ -20,6 +20,7 @@
 //!              7 gone      nothing is known of what is asked for, or whoever reads under locks has lost them
 //!              8 crowded out  it would have had to wait, and too many do
 //!              9 too long  it is a read of more than can be told
+//!              10 moved    its keys belong to other groups; length u32 | (partition u16 | group u16 | moves u32)*
 //!  flags       1 it counts as use of its keys
 //! ```
 //!
@@ -35,8 +36,8 @@ use ids::{Db, UnixMillis, Version};
 use keyspace::fields::{
     protocol_number, read_db, read_origin, read_protocol, read_txn, write_origin, write_txn,
 };
-use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin};
-use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope, Span};
+use keyspace::{BlockCommand, KeyVersion, Keyspace, Moved, Operations, OperationsMark, Origin};
+use resp::{Args, ArgsBuf, FrozenRope, Protocol, ReplyWriter, Rope, Span};
 use std::ops::Range;
 use std::time::Duration;
 use txn::{Locks, Mode, TxnId};
@@ -114,6 +115,34 @@ impl SentArgv {
         }
         let reads = reads(&self.reads).ok()?;
         reads.get(self.place).map(|read| look(read.question.args()))
+    }
+}
+
+impl SentArgv {
+    /// The command, to be sent elsewhere; `None` if it is none that stands there.
+    pub(crate) fn to_operation(&self) -> Option<Operation> {
+        let owned = |command: BlockCommand<'_>| {
+            let spec = command::resolve(command.args).ok()?;
+            Some(Operation {
+                spec,
+                db: command.db,
+                protocol: command.protocol,
+                args: ArgsBuf::from_slices(command.args.iter()),
+            })
+        };
+        if let Some(long) = &self.long {
+            return Operations::command_of_long(long, owned)?;
+        }
+        if !self.is_read {
+            return Operations::command_at(&self.writes, self.place, owned)?;
+        }
+        let reads = reads(&self.reads).ok()?;
+        let question = &reads.get(self.place)?.question;
+        let &Question::Command { db, protocol, .. } = question else {
+            return None;
+        };
+        let args = question.args();
+        owned(BlockCommand { db, protocol, args })
     }
 }
 
@@ -254,6 +283,7 @@ const SEEN: u8 = 6;
 const GONE: u8 = 7;
 const CROWDED_OUT: u8 = 8;
 const TOO_LONG_READ: u8 = 9;
+const MOVED: u8 = 10;
 
 /// One read of a batch.
 pub(crate) struct Read<'a> {
@@ -317,6 +347,22 @@ impl Question<'_> {
             _ => R::default(),
         });
         looked.unwrap_or_default()
+    }
+
+    /// The partitions of its keys that are not in this group.
+    pub(crate) fn elsewhere(&self, keyspace: &Keyspace) -> Vec<Moved> {
+        match self {
+            Question::Command { .. } => keyspace.elsewhere_of_args(self.args()),
+            Question::Versions(keys) | Question::OptimisticRead(keys) => {
+                keyspace.elsewhere(keys.iter().map(|(_, key)| *key))
+            }
+            Question::SnapshotRead(_) => self.block(|conditions, commands| {
+                let mut all = keyspace.elsewhere(conditions.iter().map(keyspace::ConditionView::key));
+                all.extend(commands.iter().flat_map(|command| keyspace.elsewhere_of_args(command.args)));
+                all
+            }),
+            Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => Vec::new(),
+        }
     }
 
     /// The locks that keep a transaction from changing what it reads meanwhile.
@@ -486,6 +532,14 @@ impl AnswersBuf {
         self.out().u8(CROWDED_OUT);
     }
 
+    /// Its keys belong to other groups.
+    pub(crate) fn moved(&mut self, elsewhere: &[Moved]) {
+        let mut bytes = Vec::new();
+        Moved::write(elsewhere, &mut bytes);
+        self.out().u8(MOVED);
+        self.out().bytes(&bytes);
+    }
+
     /// It is longer than what can be told, and would be if it were asked again.
     fn too_long(&mut self) {
         self.out().u8(TOO_LONG_READ);
@@ -536,6 +590,9 @@ impl AnswersBuf {
         }
         if !answer.is_carried_out() {
             return self.refused();
+        }
+        if let Some(elsewhere) = answer.moved() {
+            return self.moved(&elsewhere);
         }
         if answer.replies().count() == 1 {
             return self.reply(answer.bytes());
@@ -589,6 +646,7 @@ pub(crate) enum Answer<'a> {
     Gone,
     CrowdedOut,
     TooLong,
+    Moved(Vec<Moved>),
 }
 
 impl<'a> Answer<'a> {
@@ -605,6 +663,7 @@ impl<'a> Answer<'a> {
             Answer::Gone => buf.gone(),
             Answer::CrowdedOut => buf.crowded_out(),
             Answer::TooLong => buf.too_long(),
+            Answer::Moved(elsewhere) => buf.moved(elsewhere),
             Answer::Seen {
                 age,
                 time,
@@ -681,6 +740,7 @@ impl<'a> Answers<'a> {
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
             TOO_LONG_READ => Ok(Answer::TooLong),
+            MOVED => Ok(Answer::Moved(Moved::read(reader.bytes()?))),
             SEEN => {
                 let age = Duration::from_nanos(reader.u64()?);
                 let time = UnixMillis(reader.i64()?);

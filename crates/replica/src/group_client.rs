@@ -48,6 +48,7 @@
 mod asked;
 mod deferred;
 mod item;
+mod moved;
 mod sent;
 mod staging;
 mod untold;
@@ -58,6 +59,7 @@ pub use self::item::{CROWDED_OUT, FULL, TOO_LONG, UNREACHABLE};
 use self::asked::first_slot;
 use self::deferred::{Deferred, DeferredId};
 use self::item::{Item, Origin, unknown, wait_id};
+use self::moved::MovedItem;
 use self::sent::Sent;
 use self::staging::{Next, Staging};
 use self::untold::Untold;
@@ -68,7 +70,7 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags};
 use ids::{GatewayId, GroupId, Monotonic, SemanticsVersion, Slot};
-use keyspace::{ClientRequest, OperationsMark, Piece, QueryTxn, Resolve};
+use keyspace::{ArrivingPiece, ClientRequest, OperationsMark, Piece, QueryTxn, Resolve};
 use mutations::Mutation;
 use resp::FrozenRope;
 use std::collections::{BTreeMap, VecDeque};
@@ -211,6 +213,8 @@ pub struct GroupClient {
     items: u64,
     /// What is answered later.
     deferred: BTreeMap<DeferredId, Deferred>,
+    /// What belongs to other groups, by the order in which it came.
+    moved: BTreeMap<u64, MovedItem>,
     /// What the group need not keep any more.
     untold: Untold,
 }
@@ -241,6 +245,7 @@ impl GroupClient {
             handed: (0, 0),
             items: 0,
             deferred: BTreeMap::new(),
+            moved: BTreeMap::new(),
             untold: Untold::default(),
         }
     }
@@ -317,6 +322,7 @@ impl GroupClient {
             && self.staging.is_empty()
             && self.committed.is_empty()
             && self.deferred.is_empty()
+            && self.moved.is_empty()
             && self.refused.is_empty()
             && self.untold.is_empty()
     }
@@ -457,15 +463,24 @@ impl GroupClient {
         let origin = match part.assignment {
             Assignment::CheckOut { .. } => return Err(NoCheckOut),
             Assignment::Lock { .. } => Origin::Lock(part.txn),
-            Assignment::Evaluate { .. } | Assignment::Install { .. } | Assignment::InPlace { .. } => {
-                Origin::Vote(part.txn)
-            }
+            Assignment::Evaluate { .. }
+            | Assignment::Install { .. }
+            | Assignment::InPlace { .. }
+            | Assignment::Move(_) => Origin::Vote(part.txn),
         };
         self.make_room(true);
         self.open.batch.writes.push(&part.as_state());
         let item = self.new_item(origin, false, None);
         self.took_write(item, self.sizes.long_bytes_min);
         Ok(())
+    }
+
+    /// Takes a piece of a copy of a partition.
+    pub fn arrive(&mut self, piece: ArrivingPiece<'_>) {
+        self.make_room(true);
+        self.open.batch.writes.push(&keyspace::EntryOperation::Arrive(piece));
+        let item = self.new_item(Origin::Arrival(piece.txn), false, None);
+        self.took_write(item, self.sizes.long_bytes_min);
     }
 
     /// Takes the decision that a transaction is committed, of which no client awaits what the group answers. Every part of it
@@ -942,6 +957,7 @@ impl GroupClient {
             self.acknowledged = self.acknowledged.max(sent.batch.number);
         }
         self.tell_held(out);
+        self.tell_moved(out);
         true
     }
 
@@ -989,6 +1005,7 @@ impl GroupClient {
         self.give_up_open(now, out);
         self.give_up_sent(now, out);
         self.tell_held(out);
+        self.tell_moved(out);
     }
 
     /// Sends again what nobody has answered for a while.

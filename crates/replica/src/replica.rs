@@ -348,7 +348,7 @@ impl Replica {
     /// What was set aside; nothing if nothing was.
     pub fn take_aside(&mut self) -> Keyspace {
         let aside = self.aside.take();
-        aside.unwrap_or_else(|| Keyspace::new(self.state.keyspace.seed(), self.state.keyspace.partitions()))
+        aside.unwrap_or_else(|| Keyspace::new(self.state.keyspace.seed(), self.state.partitions))
     }
 
     /// Drops what was set aside, piece by piece.
@@ -427,12 +427,13 @@ impl Replica {
     #[inline]
     pub fn may_apply_first(&self) -> bool {
         self.member()
-            .is_some_and(|member| member.may_apply_first(&self.state))
+            .is_some_and(|member| member.may_apply_first(&self.state) && self.state.keyspace.hosts_as_made())
     }
 
     /// Whether commands are applied before they are in the log as soon as the group is at rest: it has a log, and is alone.
     pub fn may_apply_first_soon(&self) -> bool {
-        self.member().is_some_and(Member::may_apply_first_soon)
+        self.member()
+            .is_some_and(|member| member.may_apply_first_soon() && self.state.keyspace.hosts_as_made())
     }
 
     /// Carries out one of several commands that are to be done together, or none of them ([`Replica::begin_at_once`]). If it is not done,
@@ -593,7 +594,7 @@ impl Replica {
     /// What the replica here has applied under a key, with its version, which may be behind. `None` if it has no part in the group, or the
     /// value is not small, or will end soon after `time`: when, only the leader's clock says.
     pub fn copy_here(&self, time: UnixMillis, db: Db, key: &[u8]) -> Option<(Option<Object>, KeyVersion)> {
-        self.member()?;
+        self.member().filter(|_| self.state.keyspace.hosts_key(key))?;
         let (object, version) = self.state.keyspace.copy_small(db, key, SMALL_BYTES_MAX)?;
         let deadline = object.as_ref().and_then(Object::deadline);
         let is_mortal = deadline.is_some_and(|deadline| deadline.0 < time.0.saturating_add(MORTAL_MILLIS));

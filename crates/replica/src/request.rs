@@ -4,10 +4,10 @@ use crate::batch::SentArgv;
 use crate::operation::{Condition, Operation, Replies, Step, as_conditions, as_state};
 use crate::state::LocalCounts;
 use command::{CommandId, Spec};
-use ids::{Db, GroupId, UnixMillis};
+use ids::{Db, GroupId, HashSeed, PartitionId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, KeptResult, KeyVersion, Lazyfree, Lock, Pairs, Prepare, Returned,
-    SeenObject, Work,
+    ClientRequest, Effect, Event, KeptResult, KeyVersion, Lazyfree, Lock, Moved, Pairs, Prepare, Returned,
+    PartitionStep, SeenObject, Work,
 };
 use resp::FrozenRope;
 use std::time::Duration;
@@ -176,6 +176,19 @@ pub enum Request {
         /// [`ids::SemanticsVersion::HOLDER_READS`] on.
         is_holder: bool,
     },
+    /// Take a piece of a copy of a partition that is to come.
+    Arrive {
+        /// Who wants to know whether it was taken, and of which transaction it is.
+        txn: TxnId,
+        /// Which partition.
+        partition: PartitionId,
+        /// Which piece, from 1 on; 0 if there is to be no copy any more.
+        number: u64,
+        /// What the hash order of its keys follows from.
+        seed: HashSeed,
+        /// What it holds: records of a copy.
+        records: Vec<u8>,
+    },
     /// Answer with the objects of keys and their versions.
     OptimisticRead {
         /// Which transaction.
@@ -214,7 +227,7 @@ impl Part {
     pub(crate) fn can_be_put_off(&self) -> bool {
         match &self.assignment {
             Assignment::Install { after_lock, .. } | Assignment::InPlace { after_lock, .. } => !after_lock,
-            Assignment::Evaluate { .. } | Assignment::Lock { .. } => true,
+            Assignment::Evaluate { .. } | Assignment::Lock { .. } | Assignment::Move(_) => true,
             Assignment::CheckOut { .. } => false,
         }
     }
@@ -225,7 +238,10 @@ impl Part {
         match &self.assignment {
             Assignment::Evaluate { operations, .. } => operations.iter().map(of_operation).sum(),
             Assignment::Install { effects, .. } => effects.iter().map(Effect::byte_len).sum(),
-            Assignment::InPlace { .. } | Assignment::Lock { .. } | Assignment::CheckOut { .. } => 0,
+            Assignment::InPlace { .. }
+            | Assignment::Lock { .. }
+            | Assignment::CheckOut { .. }
+            | Assignment::Move(_) => 0,
         }
     }
 
@@ -260,6 +276,7 @@ impl Part {
                 steps: steps.iter_mut().map(as_state).collect(),
                 after_lock: *after_lock,
             },
+            Assignment::Move(step) => Work::Move(step.clone()),
             Assignment::CheckOut { .. } => Work::Install {
                 effects: Vec::new(),
                 after_lock: false,
@@ -320,6 +337,8 @@ pub enum Assignment {
         /// Whether all of the group is locked, alone.
         is_whole: bool,
     },
+    /// A partition leaves, or enters. Only of a group with a log.
+    Move(PartitionStep),
     /// Keys are locked, alone, to be checked out: [`Request::CheckOut`]. Only of a group that is alone on its node: any other refuses
     /// it as busy.
     CheckOut {
@@ -388,6 +407,18 @@ pub enum Output {
         error: &'static str,
         /// What it took, if that is measured here.
         journey: Option<Journey>,
+    },
+    /// To [`Request::Execute`], [`Request::Wait`], [`Request::Watch`], [`Request::Block`], [`Request::Once`] and [`Request::OnePhase`]: keys
+    /// belong to other groups, and nothing was done.
+    Moved {
+        /// Where the reply goes.
+        reply_to: ReplyTo,
+        /// Which group says so.
+        from: GroupId,
+        /// Where its keys are, as far as that group knows.
+        elsewhere: Vec<Moved>,
+        /// The command, if it was sent as one that whoever asked does not keep.
+        command: Option<Box<Operation>>,
     },
     /// The same, to [`Request::Watch`]: other groups that were asked for the same command may answer or fail too.
     FailedWatch {
@@ -468,6 +499,15 @@ pub enum Output {
         age: Duration,
         /// The group's time, by which they are there.
         time: UnixMillis,
+    },
+    /// To [`Request::Arrive`].
+    Arrived {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// Whether it was taken. If not, the copy is to be begun again.
+        is_taken: bool,
     },
     /// To [`Request::QueryTxn`].
     QueriedTxn {

@@ -58,6 +58,8 @@ pub struct ReadsMark(u64, u64, usize);
 /// See the file's header.
 pub struct GroupState {
     pub(crate) group: GroupId,
+    /// Those that it was made with.
+    pub(crate) partitions: PartitionRange,
     /// How many times the group had begun anew when the log began that is applied here.
     generation: u64,
     pub(crate) keyspace: Keyspace,
@@ -87,7 +89,7 @@ pub struct LocalCounts {
 }
 
 impl GroupState {
-    /// The empty state of `group`, which hosts these partitions.
+    /// The empty state of `group`, which is made with these partitions; none if it is to take some over.
     pub(crate) fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> GroupState {
         // Not the hash seed itself: what follows from this one shows in random picks.
         let local_seed = seed.hash(b"leader-local").0;
@@ -97,6 +99,7 @@ impl GroupState {
         local.is_alone = true;
         GroupState {
             group,
+            partitions,
             generation: 0,
             keyspace,
             local,
@@ -125,7 +128,7 @@ impl GroupState {
     pub(crate) fn knows(&mut self, newest: SemanticsVersion) {
         self.known = newest;
         let seed = self.keyspace.seed();
-        let empty = Keyspace::new(seed, self.keyspace.partitions());
+        let empty = Keyspace::new(seed, self.partitions);
         self.keyspace = std::mem::replace(&mut self.keyspace, empty).knows(newest);
     }
 
@@ -416,6 +419,7 @@ impl GroupState {
                     }
                 }
                 ApplyOutput::Read(index, reply) => answers[places[index]].reply(reply),
+                ApplyOutput::ReadMoved(index, elsewhere) => answers[places[index]].moved(&elsewhere),
                 ApplyOutput::ReadLater(index, behind) => {
                     let (batch, place) = (places[index], indices[index]);
                     if !matches!(
@@ -871,13 +875,13 @@ impl GroupState {
     /// Forgets all data: the replica here is a member no more, or another one.
     pub(crate) fn forget(&mut self) {
         let seed = self.keyspace.seed();
-        self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
+        self.replace_keyspace(Keyspace::new(seed, self.partitions));
     }
 
     /// The data; nothing is left here.
     pub(crate) fn take_keyspace(&mut self) -> Keyspace {
         let seed = self.keyspace.seed();
-        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
+        let empty = Keyspace::new(seed, self.partitions).knows(self.known);
         let taken = std::mem::replace(&mut self.keyspace, empty);
         self.keyspace.set_place(self.place());
         self.marks.clear();
@@ -887,7 +891,7 @@ impl GroupState {
     /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.
     pub(crate) fn abandon(&mut self) {
         let seed = self.keyspace.seed();
-        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
+        let empty = Keyspace::new(seed, self.partitions).knows(self.known);
         std::mem::forget(std::mem::replace(&mut self.keyspace, empty));
         self.marks.clear();
         self.step_down();

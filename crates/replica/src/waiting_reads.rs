@@ -369,6 +369,12 @@ pub(crate) fn answer(
     age: Duration,
     answers: &mut AnswersBuf,
 ) {
+    if !keyspace.hosts_as_made() {
+        let elsewhere = question.elsewhere(keyspace);
+        if !elsewhere.is_empty() {
+            return answers.moved(&elsewhere);
+        }
+    }
     // As reads are judged.
     let time = keyspace.time().max(local.now);
     match question {

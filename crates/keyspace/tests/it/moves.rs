@@ -2,11 +2,11 @@
 
 use crate::node::{PARTITION_COUNT, PARTITIONS, db, header};
 use ids::{
-    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, Prng, RequestUuid, Slot, UnixMillis,
+    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid, Slot, UnixMillis,
 };
 use keyspace::{
     ApplyOutput, ArrivingPiece, BlockCommand, ClientRequest, ConditionView, CopyStep, Cursor, Entry,
-    EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Made, Moved, Origin,
+    EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Moved, Origin,
     PartitionCopyStep, PartitionStep, Prepare, Resolve, SnapshotReceiver, Transfer, TransferStep, WaitId,
     Work,
 };
@@ -65,14 +65,14 @@ struct Group {
 }
 
 impl Group {
-    fn new(number: u16, made: Made) -> Group {
+    fn new(number: u16, made: PartitionRange) -> Group {
         let replica = |index: u64| {
             // What replicas of a group that hosts something have in common came with its state.
-            let seed = match made {
-                Made::Hosting(_) => HashSeed([7, u64::from(number)]),
-                Made::Empty(_) => HashSeed([index, 99]),
+            let seed = match made.is_empty() {
+                false => HashSeed([7, u64::from(number)]),
+                true => HashSeed([index, 99]),
             };
-            (Keyspace::made(seed, made), LeaderLocal::new(index))
+            (Keyspace::new(seed, made), LeaderLocal::new(index))
         };
         Group {
             number,
@@ -274,8 +274,8 @@ impl Groups {
         let count = PartitionCount::new(PARTITION_COUNT).expect("a valid count");
         Groups {
             groups: [
-                Group::new(0, Made::Hosting(PARTITIONS)),
-                Group::new(1, Made::Empty(count)),
+                Group::new(0, PARTITIONS),
+                Group::new(1, PartitionRange::none(count)),
             ],
             moves: 0,
         }

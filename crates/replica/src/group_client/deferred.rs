@@ -2,7 +2,8 @@
 
 use super::item::{Item, Origin, Outstanding, UNKNOWN, UNREACHABLE};
 use super::{GroupClient, RETRY};
-use crate::batch::{Answer, Answers, BatchBuf, reads};
+use super::moved::MovedItem;
+use crate::batch::{Answer, Answers, BatchBuf, SentArgv, reads};
 use crate::request::Output;
 use bytes::Bytes;
 use ids::Monotonic;
@@ -33,6 +34,8 @@ pub(super) struct Deferred {
     pub(super) item: Item,
     /// The reads of its batch, if it is one of them.
     pub(super) reads: Bytes,
+    /// Of a command, where its words are.
+    pub(super) words: Option<SentArgv>,
     pub(super) asked_at: Monotonic,
     /// It waits for nothing any more: this is the answer, which is told behind that of an earlier read.
     pub(super) held: Option<FrozenRope>,
@@ -50,6 +53,8 @@ pub(super) enum News {
     },
     Came(DeferredId, FrozenRope),
     Gone(DeferredId),
+    /// Its keys belong to other groups.
+    Moved(MovedItem),
 }
 
 impl GroupClient {
@@ -204,9 +209,12 @@ impl GroupClient {
             outstanding.retain(|other| other.order != order);
             let deferred = self.deferred.remove(&id).expect("it was found there");
             let journey = deferred.item.journey(self.now);
-            if let (Some(origin), Some(bytes)) = (deferred.item.origin, &deferred.held) {
-                let answer = Answers::new(bytes).next().expect("it was written here");
-                origin.answer(self.group, answer, bytes, journey, out);
+            let Some(bytes) = deferred.held.clone() else { continue };
+            let answer = Answers::new(&bytes).next().expect("it was written here");
+            if let Answer::Moved(elsewhere) = answer {
+                self.note_moved(MovedItem::of_deferred(&deferred, elsewhere));
+            } else if let Some(origin) = deferred.item.origin {
+                origin.answer(self.group, answer, &bytes, journey, out);
             }
         }
     }
@@ -344,10 +352,13 @@ impl GroupClient {
             self.untold.on_received(id.batch, id.index, self.now);
         }
         let journey = deferred.item.journey(self.now);
-        if let Some(origin) = deferred.item.origin {
+        if let Answer::Moved(elsewhere) = answer {
+            self.note_moved(MovedItem::of_deferred(&deferred, elsewhere));
+        } else if let Some(origin) = deferred.item.origin {
             origin.answer(self.group, answer, bytes, journey, out);
         }
         self.tell_held(out);
+        self.tell_moved(out);
         true
     }
 
@@ -406,6 +417,7 @@ impl GroupClient {
                     self.on_deferred(id, &bytes, out);
                 }
                 News::Gone(id) => self.on_gone(id, out),
+                News::Moved(moved) => self.note_moved(Some(moved)),
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::request::{Journey, Output, ReplyTo, Seen};
 use bytes::Bytes;
 use command::Spec;
 use ids::{GroupId, Monotonic, Slot, UnixMillis};
-use keyspace::{KeyVersion, SeenObject, WaitId, read_seen};
+use keyspace::{KeyVersion, Moved, SeenObject, WaitId, read_seen};
 use mutations::Mutation;
 use resp::FrozenRope;
 use std::time::Duration;
@@ -76,6 +76,8 @@ pub(super) enum Origin {
     SnapshotRead(TxnId),
     /// Objects that a transaction works on.
     OptimisticRead(TxnId),
+    /// A piece of a copy of a partition, of this transaction.
+    Arrival(TxnId),
     /// An answer that comes later.
     Deferred(DeferredId),
     /// Nobody.
@@ -173,6 +175,22 @@ impl Item {
 }
 
 impl Origin {
+    /// Whether it is a client's, on keys: what is sent elsewhere keeps its place among what its connection has sent.
+    pub(super) fn is_of_client(&self) -> bool {
+        self.reply_to().is_some()
+    }
+
+    /// Where its answer goes, if so.
+    pub(super) fn reply_to(&self) -> Option<ReplyTo> {
+        match self {
+            Origin::Command(reply_to)
+            | Origin::Wait(reply_to)
+            | Origin::Block(reply_to)
+            | Origin::Versions(reply_to, _) => Some(*reply_to),
+            _ => None,
+        }
+    }
+
     /// The worker and connection of a client.
     pub(super) fn connection(&self) -> Option<(u16, u64)> {
         match self {
@@ -201,6 +219,17 @@ impl Origin {
             {
                 true
             }
+            Origin::Command(_)
+            | Origin::Wait(_)
+            | Origin::Block(_)
+            | Origin::Versions(..)
+            | Origin::SnapshotRead(_)
+            | Origin::OptimisticRead(_)
+                if matches!(answer, Answer::Moved(_)) =>
+            {
+                true
+            }
+            Origin::Arrival(_) => matches!(answer, Answer::Reply(reply) if reply.len() == 1),
             Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Long(_))
             }
@@ -247,6 +276,19 @@ impl Origin {
                 vote: Vote::Refused(Refusal::Busy),
                 is_logged: false,
                 replies: Replies::default(),
+            });
+        }
+        if let (Answer::Moved(elsewhere), Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn)) =
+            (&answer, &self)
+        {
+            let mut bytes = Vec::new();
+            Moved::write(elsewhere, &mut bytes);
+            return out.push(Output::Voted {
+                txn: *txn,
+                group,
+                vote: Vote::Refused(Refusal::Moved),
+                is_logged: false,
+                replies: Replies::of([&bytes[..]]),
             });
         }
         if let (Answer::Gone, Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn)) = (&answer, &self) {
@@ -349,10 +391,15 @@ impl Origin {
                         group,
                         vote,
                         is_logged: true,
-                        replies: Replies::default(),
+                        replies: Replies::of(replies[1..].iter().copied()),
                     },
                 }
             }
+            (Origin::Arrival(txn), Answer::Reply(reply)) => Output::Arrived {
+                txn,
+                group,
+                is_taken: reply == [1],
+            },
             (Origin::TxnQuery(txn, worker), answer) => {
                 let replies = answer.texts().unwrap_or_default();
                 Output::QueriedTxn {
@@ -410,6 +457,11 @@ impl Origin {
                 journey,
             },
             Origin::Versions(reply_to, _) => Output::FailedWatch { reply_to, error },
+            Origin::Arrival(txn) => Output::Arrived {
+                txn,
+                group,
+                is_taken: false,
+            },
             Origin::Part(txn)
             | Origin::Vote(txn)
             | Origin::Lock(txn)

@@ -2,6 +2,7 @@
 
 use super::deferred::{Deferred, DeferredId, News};
 use super::item::{Item, Origin, Outstanding};
+use super::moved::MovedItem;
 use crate::batch::{Answer, Answers, Batch, SentArgv};
 use crate::request::{Journey, Output, ReplyTo};
 use bytes::Bytes;
@@ -122,6 +123,7 @@ impl Sent {
 
     /// An item that is not answered with the batch.
     pub(super) fn deferred(&self, index: usize, origin: Option<Origin>, now: Monotonic) -> Deferred {
+        let words = matches!(origin, Some(Origin::Command(_))).then(|| self.argv(index));
         let item = Item {
             origin,
             ..self.items[index]
@@ -136,6 +138,7 @@ impl Sent {
         Deferred {
             item,
             reads,
+            words,
             asked_at: now,
             held: None,
             is_overtaken: false,
@@ -228,6 +231,10 @@ impl Sent {
                         deferred,
                         is_stale,
                     });
+                }
+                (Some(origin), Answer::Moved(elsewhere)) if origin.is_of_client() => {
+                    let deferred = self.deferred(index, Some(origin), now);
+                    news.extend(MovedItem::of_deferred(&deferred, elsewhere).map(News::Moved));
                 }
                 (Some(origin), answer) => {
                     let journey = self.journey(index, now, slow);
