@@ -533,6 +533,32 @@ impl Blocking {
         true
     }
 
+    /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there. `false` if
+    /// `reply_to` is not one's.
+    pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo) -> bool {
+        let token = reply_to.connection;
+        let is_leaving = self.leaving.remove(&(token, reply_to.sequence));
+        let blocked = self.blocked.get_mut(&token);
+        let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
+            return is_leaving;
+        };
+        if blocked.is_resolving {
+            // It was a question, and no command yet.
+            self.resolve(cx, token);
+            return true;
+        }
+        blocked.is_in_group = false;
+        if let Some(ending) = blocked.ending.take() {
+            self.unblock(cx, token, ending);
+        } else if blocked.has_hung_up {
+            blocked.is_trying = false;
+            cx.deliver(Delivery::HungUp { connection: token });
+        } else {
+            self.try_again(cx, token);
+        }
+        true
+    }
+
     /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.
     fn await_keys(&mut self, cx: &mut Context, token: u64) {
         let Some(blocked) = self.blocked.get(&token) else {

@@ -13,8 +13,8 @@ use crate::stats::WorkerStats;
 use crate::timing::Timing;
 use bytes::Bytes;
 use command::Spec;
-use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
-use keyspace::{EncodingLimits, EventClasses};
+use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis};
+use keyspace::{EncodingLimits, EventClasses, Moved};
 use options::Settings;
 use peer_wire::{PeerAnswer, PeerMessage};
 use replica::{Copying, ReplyTo, Request, Turn};
@@ -30,7 +30,10 @@ pub(crate) struct Context {
     pub(crate) settings: Followed<Settings>,
     /// How large collections may be and still be kept small, as the settings say.
     pub(crate) limits: EncodingLimits,
+    /// Who hosts what, as far as this worker knows.
     pub(crate) groups: Groups,
+    /// Counts what it has learned of that.
+    pub(crate) hosts_version: u32,
     pub(crate) view: ClusterView,
     pub(crate) turn: Turn,
     /// The raw monotonic time, as of this turn.
@@ -83,6 +86,7 @@ impl Context {
             settings: Followed::new(shared.settings()),
             limits: EncodingLimits::default(),
             groups: shared.groups,
+            hosts_version: 0,
             view: ClusterView::new(
                 shared.topology(),
                 worker,
@@ -140,6 +144,12 @@ impl Context {
     pub(crate) fn answer_node(&mut self, node: NodeId, answer: PeerAnswer) {
         let asker = self.view.asker(node, answer.id);
         self.send_to(Addressee::Worker(asker), PeerMessage::FanoutAnswer(answer));
+    }
+
+    /// A group of another node, or worker, hosts a partition by now, after so many moves.
+    pub(crate) fn learn_host(&mut self, partition: PartitionId, group: GroupId, moves: u32) {
+        let to = Some((group, moves));
+        self.learn_moved(&[Moved { partition, to }]);
     }
 
     /// Asks a group something, wherever it lives.

@@ -40,6 +40,7 @@
 //! 9. Of combined commands, each has its client: `combining.rs`.
 //! 10. A script that others may pass is open, or its effects were sent to its group.
 
+mod moving;
 mod old_reads;
 mod recovery;
 
@@ -61,7 +62,8 @@ use crate::script_runner::ScriptRunner;
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
 use ids::{Db, GroupId, Groups, Monotonic, SemanticsVersion, Slot, UnixMillis};
-use keyspace::{Effect, KeyVersion, Lazyfree, SeenObject};
+use keyspace::{Effect, KeyVersion, Lazyfree, Moved, SeenObject};
+use moving::Moving;
 use mutations::Mutation;
 use old_reads::OldReads;
 use recovery::Recoveries;
@@ -151,9 +153,13 @@ pub(crate) struct Coordinator {
     runnable: VecDeque<u64>,
     heavy: HeavyRuns,
     wide: WideTransactions,
+    /// Those whose keys are in none of the groups that were asked: they begin again with the next tick.
+    unplaced: Vec<TxnId>,
     /// What all that run use.
     running: RunTotals,
     recoveries: Recoveries,
+    /// The partition that this worker moves.
+    moving: Moving,
 }
 
 /// What goes on elsewhere: programs with scripts, and the evaluation of what groups have sent.
@@ -366,6 +372,8 @@ struct Open {
     /// `None` once the client was answered.
     client: Option<Client>,
     groups: Vec<GroupId>,
+    /// Who hosts what, as this attempt takes it: its keys and their groups are told apart by it until its end.
+    hosts: Groups,
     /// The same as of this attempt, with their generations.
     participants: Participants,
     mode: TxnMode,
@@ -451,6 +459,8 @@ impl Coordinator {
         self.open.is_empty()
             && self.settling.is_empty()
             && self.behind.is_empty()
+            && self.moving.is_empty()
+            && self.unplaced.is_empty()
             && self.wide.decisions.is_empty()
     }
 
@@ -591,7 +601,7 @@ impl Coordinator {
 
     /// Whether this worker coordinates a transaction that is not decided, or not answered.
     pub(crate) fn is_open(&self, txn: TxnId) -> bool {
-        self.open.get(&txn.seq).is_some_and(|open| open.id == txn)
+        self.open.get(&txn.seq).is_some_and(|open| open.id == txn) || self.moving.is(txn)
     }
 
     /// Whether a client waits for an open transaction.
@@ -802,9 +812,15 @@ impl Coordinator {
         program: Program,
         extent: Extent,
     ) -> Option<u64> {
+        let mode = Self::mode_of(cx, &program, &extent);
+        self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, false, true)
+    }
+
+    /// How a program is carried out that is a transaction.
+    fn mode_of(cx: &Context, program: &Program, extent: &Extent) -> TxnMode {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
-        let mode = match (extent.flows || program.request.is_some(), extent.writes) {
+        match (extent.flows || program.request.is_some(), extent.writes) {
             _ if extent.scans && cx.view.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does. A script that names keys as it
@@ -816,8 +832,14 @@ impl Coordinator {
             (false, false) if cx.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
-        };
-        self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, false, true)
+        }
+    }
+
+    /// Sends a single command on its way over several groups, that was sent to one before which says that not all of its keys are there: its
+    /// connection, perhaps another worker's, does not know of a transaction.
+    pub(crate) fn start_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, program: Program, extent: Extent) {
+        let mode = Self::mode_of(cx, &program, &extent);
+        self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, true, true);
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
@@ -910,6 +932,7 @@ impl Coordinator {
             client: Some(client),
             tally: VoteTally::new(extent.groups.iter().copied()),
             groups: extent.groups,
+            hosts: cx.groups,
             participants: [].into(),
             mode,
             phase: Phase::Reading,
@@ -955,6 +978,7 @@ impl Coordinator {
     /// Sends the first messages of an attempt.
     fn attempt_transaction(&mut self, cx: &mut Context, seq: u64) {
         let (groups, is_spread) = (cx.groups, cx.view.is_spread);
+        self.place_anew(groups, seq);
         let now = if is_spread {
             (cx.shared.hooks.monotonic)()
         } else {
@@ -1130,6 +1154,49 @@ impl Coordinator {
         self.send_parts(cx, txn, requests);
     }
 
+    /// Who hosts what may be known better than when the last attempt began: the groups of this one follow from what is known now.
+    fn place_anew(&mut self, groups: Groups, seq: u64) {
+        let Some(open) = self.open.get_mut(&seq) else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        if open.hosts == groups {
+            return;
+        }
+        open.hosts = groups;
+        let wanted = std::mem::take(&mut open.wanted).into_values().flatten();
+        for (group, keys) in by_their_groups(groups, wanted.collect()) {
+            open.wanted.entry(group).or_default().extend(keys);
+        }
+        open.groups = match open.mode {
+            TxnMode::LockInPlace => groups.iter().collect(),
+            _ => program.extent(groups).groups,
+        };
+        open.groups.extend(open.wanted.keys());
+        open.groups.sort_unstable();
+        open.groups.dedup();
+    }
+
+    /// Keys of a transaction belong to other groups than was thought. If nobody knows where they are, it tries again when that may be known.
+    fn put_off(&mut self, cx: &mut Context, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        cx.stats.transaction_retries.add(1);
+        if open.hosts == cx.groups {
+            self.unplaced.push(txn);
+        } else {
+            self.begin_again_transaction(cx, txn);
+        }
+    }
+
+    /// Tries those again whose keys were nowhere.
+    fn place_unplaced(&mut self, cx: &mut Context) {
+        for txn in std::mem::take(&mut self.unplaced) {
+            if self.open_of(txn).is_some() {
+                self.begin_again_transaction(cx, txn);
+            }
+        }
+    }
+
     /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
     /// voted: whoever is prepared and hears nothing for long asks the others, and would be told that the long part has not come.
     fn send_parts(&mut self, cx: &mut Context, txn: TxnId, requests: Vec<(GroupId, Request)>) {
@@ -1295,8 +1362,8 @@ impl Coordinator {
 
     /// All groups hold what is to be checked out: they are asked for it.
     fn check_out(&mut self, cx: &mut Context, txn: TxnId) {
-        let groups = cx.groups;
         let Some(open) = self.open_of(txn) else { return };
+        let groups = open.hosts;
         let Some(Client { program, .. }) = &open.client else {
             // It was told that it is not known, and nobody is left for whom it would be carried out.
             self.end_attempt(cx, txn, false);
@@ -1315,9 +1382,10 @@ impl Coordinator {
 
     /// All values are here: the commands are carried out on them, on another thread.
     fn set_out_with(&mut self, cx: &mut Context, txn: TxnId) {
-        let (groups, turn, limits) = (cx.groups, cx.turn, cx.limits);
+        let (turn, limits) = (cx.turn, cx.limits);
         let (clock, shared) = (cx.timing.clock(), cx.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
+        let groups = open.hosts;
         if !open.refusers.is_empty() {
             return self.put_back(cx, txn);
         }
@@ -1350,8 +1418,8 @@ impl Coordinator {
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
     fn put_back(&mut self, cx: &mut Context, txn: TxnId) {
-        let groups = cx.groups;
         let Some(open) = self.open_of(txn) else { return };
+        let groups = open.hosts;
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -1391,10 +1459,11 @@ impl Coordinator {
     /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
     fn evaluate_transaction(&mut self, cx: &mut Context, txn: TxnId) {
         let evaluations = self.heavy.evaluations;
-        let (groups, turn, limits, now) = (cx.groups, cx.turn, cx.limits, cx.now);
+        let (turn, limits, now) = (cx.turn, cx.limits, cx.now);
         let Some(open) = attempt(&mut self.open, txn) else {
             return;
         };
+        let groups = open.hosts;
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -1475,10 +1544,11 @@ impl Coordinator {
 
     /// What groups have sent goes onto the scratch of a program with scripts, which goes on.
     fn begin_run(&mut self, cx: &mut Context, txn: TxnId) {
-        let (groups, turn, limits) = (cx.groups, cx.turn, cx.limits);
+        let (turn, limits) = (cx.turn, cx.limits);
         let Some(open) = attempt(&mut self.open, txn) else {
             return;
         };
+        let groups = open.hosts;
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -1541,12 +1611,12 @@ impl Coordinator {
             return;
         };
         let around = Surroundings {
-            groups: cx.groups,
+            groups: open.hosts,
             times: &open.times,
             shared: &cx.shared,
             began: open.began,
             scope: &client.program.scope,
-            has_locked_all: open.has_locked_all(cx.groups),
+            has_locked_all: open.has_locked_all(open.hosts),
             semantics: cx.turn.semantics,
             is_worker: true,
             steps_max: cx.turn.steps_max,
@@ -1659,14 +1729,14 @@ impl Coordinator {
                 continue;
             }
             let Some(client) = &open.client else { continue };
-            let has_locked_all = open.has_locked_all(cx.groups);
+            let has_locked_all = open.has_locked_all(open.hosts);
             let Some(run) = open.run.take() else { continue };
             open.run_place = RunPlace::Away;
             self.heavy.away += 1;
             cx.outbox.offload_jobs.push(OffloadJob::heavy(HeavyRun {
                 txn: open.id,
                 program: client.program.to_carry_out(),
-                groups: cx.groups,
+                groups: open.hosts,
                 times: open.times.clone(),
                 shared: cx.shared.clone(),
                 began: open.began,
@@ -1724,7 +1794,7 @@ impl Coordinator {
         let of_group = |(group, (_, replies)): (GroupId, (_, Replies))| (group, replies.bytes().to_vec());
         let parts = parts.map(of_group).collect();
         if let Some(run) = &mut open.run {
-            run.on_answered(parts, cx.groups, cx.turn.answers_bytes_max);
+            run.on_answered(parts, open.hosts, cx.turn.answers_bytes_max);
         }
         self.go_on_answered(cx, txn);
     }
@@ -1760,8 +1830,8 @@ impl Coordinator {
 
     /// A script names keys that are not on its scratch.
     fn ask_for_more(&mut self, cx: &mut Context, txn: TxnId, keys: Vec<FullKey>) {
-        let groups = cx.groups;
         let Some(open) = self.open_of(txn) else { return };
+        let groups = open.hosts;
         let asked = by_their_groups(groups, keys);
         for (group, keys) in &asked {
             open.wanted
@@ -1885,10 +1955,11 @@ impl Coordinator {
         mut expects: BTreeMap<GroupId, Vec<Condition>>,
         is_one_round: bool,
     ) {
-        let (groups, now) = (cx.groups, cx.now);
+        let now = cx.now;
         let Some(open) = self.open_of(txn) else {
             return;
         };
+        let groups = open.hosts;
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -2185,6 +2256,9 @@ impl Coordinator {
         is_logged: bool,
         replies: Replies,
     ) {
+        if self.on_move_vote(cx, txn, group, vote, &replies) {
+            return;
+        }
         let Some(open) = self.open_of(txn) else { return };
         if !open.groups.contains(&group) {
             return;
@@ -2197,7 +2271,10 @@ impl Coordinator {
             open.refusers.push(group);
             return self.on_held(cx, txn, group, Vec::new());
         }
-        if vote == Vote::Refused(Refusal::Known) {
+        if vote == Vote::Refused(Refusal::Moved) {
+            let elsewhere = replies.iter().next().map(Moved::read).unwrap_or_default();
+            cx.learn_moved(&elsewhere);
+        } else if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
         } else if vote == Vote::Refused(Refusal::Failed) {
             let error = replies.iter().find(|reply| reply.first() == Some(&b'-'));
@@ -2286,6 +2363,8 @@ impl Coordinator {
             }
             Refusal::Changed => return self.look_again(cx, txn),
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
+            // Where they are is known by now, or will be before long.
+            Refusal::Moved => return self.put_off(cx, txn),
             Refusal::Wounded | Refusal::Queried | Refusal::Renewed => {}
         }
         cx.stats.transaction_retries.add(1);
@@ -2508,8 +2587,8 @@ impl Coordinator {
     /// All of this worker's transactions below are over everywhere, or written down by whoever has a part in them, if those up
     /// to `newest` are all that there were. Only what has a client may be begun again.
     fn lowest_open(&self, newest: u64) -> u64 {
-        let first = self.waited_for.first();
-        first.copied().unwrap_or(newest + 1)
+        let first = self.waited_for.first().copied();
+        first.into_iter().chain(self.moving.seq()).min().unwrap_or(newest + 1)
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.
@@ -2573,6 +2652,19 @@ impl Coordinator {
         match answers {
             Answers::Whole(replies) if open.is_single => self.answer_single(cx, reply_to, program, replies),
             Answers::Failed(error) if open.is_single => self.fail_single(cx, reply_to, program, error),
+            Answers::Parts(parts) if open.is_single => {
+                let mut replies = Replies::default();
+                if let Some(operation) = program.operations().next() {
+                    let parts: Vec<(GroupId, &[u8])> = parts
+                        .iter()
+                        .filter_map(|(group, (_, replies))| Some((*group, replies.iter().next()?)))
+                        .collect();
+                    replies.push(operation.protocol, |out| {
+                        crate::program::merge(operation, open.hosts, &parts, &mut cx.prng, out);
+                    });
+                }
+                self.answer_single(cx, reply_to, program, replies);
+            }
             // Nothing was done, perhaps because of a group that only one of them has named.
             Answers::Failed(UNREACHABLE | BUSY | TOO_LONG | FULL)
                 if !client.combined.is_empty() && !is_ending =>
@@ -2668,6 +2760,9 @@ impl Coordinator {
 
     /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
     pub(crate) fn on_recovered(&mut self, cx: &mut Context, txn: TxnId, decision: Option<Decision>) -> bool {
+        if self.on_move_recovered(cx, txn, decision) {
+            return true;
+        }
         let Some(open) = self.open_of(txn) else {
             return self.settling.contains_key(&txn);
         };
@@ -2691,6 +2786,8 @@ impl Coordinator {
     pub(crate) fn tick_transaction(&mut self, cx: &mut Context) {
         self.raise_marks(cx);
         self.tell_untold(cx);
+        self.place_unplaced(cx);
+        self.tick_move(cx);
         self.drop_lost_txn_queries(cx);
         let (now, is_spread) = (cx.now, cx.view.is_spread);
         // While all groups are on this node, they answer, if not at once: a key may be held for long.
@@ -2753,6 +2850,7 @@ fn keys_of(request: &Request) -> usize {
         return 0;
     };
     let effects = match &part.assignment {
+        Assignment::Move(_) => 0,
         Assignment::Install { effects, .. } => effects.len(),
         Assignment::InPlace { steps, .. } => {
             let installed = steps.iter().map(|step| match step {

@@ -221,7 +221,7 @@ impl<'a> Dispatch<'a> {
         } = self;
         let db = connection.session.db;
         if offload::is_heavy(&gateway.cx, db, spec, args, &command) {
-            note_sent(connection, spec, args);
+            note_sent(connection, gateway.cx.hosts_version, spec, args);
             let reply_to = gateway.cx.reserve(connection);
             let operation = connection.session.operation(spec, args);
             return gateway.run_offloaded(reply_to, operation, connection.session.touches(spec));
@@ -235,7 +235,7 @@ impl<'a> Dispatch<'a> {
     fn forward(&mut self, args: Args<'_>, group: GroupId) {
         let (spec, connection, cx) = (self.spec, &mut *self.connection, &mut self.gateway.cx);
         let is_free = is_free(connection, spec, args);
-        note_sent(connection, spec, args);
+        note_sent(connection, cx.hosts_version, spec, args);
         let reply_to = cx.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
         cx.timing.is_ours = false;
@@ -255,7 +255,7 @@ impl<'a> Dispatch<'a> {
             return busy(&mut connection.writer());
         }
         let group = replica.group();
-        note_sent(connection, spec, args);
+        note_sent(connection, gateway.cx.hosts_version, spec, args);
         let reply_to = gateway.cx.reserve(connection);
         let operation = connection.session.operation(spec, args);
         gateway.wait_for_keys(group, reply_to, operation, connection.session.touches(spec));
@@ -277,12 +277,15 @@ impl<'a> Dispatch<'a> {
             maxmemory,
             ..
         } = &mut **gateway;
-        if may_read_here(cx, connection, spec, args, index)
+        // What has gone to another group is looked for by whoever leads this one.
+        let is_hosted = cx.local.replicas[index].keyspace().hosts_args(args);
+        if is_hosted
+            && may_read_here(cx, connection, spec, args, index)
             && seats.read_leased(cx, connection, &command, index)
         {
             return;
         }
-        if seats.may_read_stale(cx, &connection.session, spec, index) {
+        if is_hosted && seats.may_read_stale(cx, &connection.session, spec, index) {
             let db = connection.session.db;
             let state = cx.local.replicas[index].state_mut();
             return state.read_leased(&cx.turn, db, &command, &mut connection.writer());
@@ -307,7 +310,7 @@ impl<'a> Dispatch<'a> {
             return gateway.tell(index);
         }
         let is_free = is_free(connection, spec, args);
-        note_sent(connection, spec, args);
+        note_sent(connection, cx.hosts_version, spec, args);
         let reply_to = cx.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
         cx.timing.is_ours = false;

@@ -21,10 +21,11 @@ use crate::cross_protocol::is_http;
 use crate::delivery::{self, Delivery};
 use crate::dispatch::{Dispatch, refuse};
 use crate::fanout::{Fanout, Wish};
-use crate::in_flight::{may_hide, may_overtake, may_pass};
+use crate::in_flight::{may_change_groups, may_hide, may_overtake, may_pass};
 use crate::last_agent::LastAgent;
 use crate::maxmemory::{Changed, Maxmemory};
 use crate::message::{MailboxBatch, Message};
+use crate::moved::Unplaced;
 use crate::multi::{self, Watching};
 use crate::notify;
 use crate::offload::{OffloadJob, Work};
@@ -41,7 +42,7 @@ use crate::transaction_stats::TransactionStats;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
 use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
-use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, PeerWorker, UnixMillis};
+use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, PartitionId, PeerWorker, UnixMillis};
 use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, Keyspace, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
@@ -64,6 +65,8 @@ pub struct Gateway {
     pub(crate) combining: Combining,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watching: Watching,
+    /// Commands whose group nobody knows.
+    pub(crate) unplaced: Unplaced,
     pub(crate) blocking: Blocking,
     pub(crate) pubsub: PubSub,
     /// `SCAN`s that wait for another worker or node.
@@ -99,6 +102,7 @@ impl Gateway {
             coordinator: Coordinator::default(),
             combining: Combining::default(),
             watching: Watching::default(),
+            unplaced: Unplaced::default(),
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
             scans: Scans::default(),
@@ -279,7 +283,8 @@ impl Gateway {
                     if !args.is_empty() {
                         let resolved = command::resolve(args);
                         let spec = resolved.as_ref().ok().copied();
-                        let (groups, is_spread) = (self.cx.groups, self.cx.view.is_spread);
+                        let (groups, hosts_version) = (self.cx.groups, self.cx.hosts_version);
+                        let is_spread = self.cx.view.is_spread;
                         let is_busy = || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
                         let may_pass = |spec| may_pass(session, groups, spec, args, is_spread, is_busy());
                         if !session.in_flight.busy.is_empty() && !spec.is_some_and(may_pass) {
@@ -287,6 +292,7 @@ impl Gateway {
                         }
                         let may_overtake = |spec| {
                             may_overtake(session, groups, spec, args)
+                                || may_change_groups(session, hosts_version, spec, args)
                                 || is_spread
                                     && (session.in_flight.sent.is_mixed() || may_hide(session, spec, args))
                         };
@@ -701,6 +707,9 @@ impl Gateway {
             return;
         };
         self.coordinator.tick_transaction(&mut self.cx);
+        if !self.unplaced.is_empty() {
+            self.place_unplaced();
+        }
         self.route();
         if self.cx.view.layout.is_none() {
             return;
@@ -752,6 +761,18 @@ impl Gateway {
     /// seats begin with it, as far as they are the same replicas.
     pub fn keep(&mut self, all: &mut Vec<HandoverImage>) {
         self.seats.keep(&self.cx, all);
+    }
+
+    /// Begins to move a partition from a group that is led by this worker to another one. Nothing happens if it is not hosted there, or another
+    /// one is under way.
+    pub fn begin_move(&mut self, partition: PartitionId, to: GroupId) {
+        let host = self.cx.groups.host_of(partition);
+        if let Some(index) = self.cx.local.index(host)
+            && self.cx.local.replicas[index].leader().is_some()
+        {
+            self.coordinator.begin_move(&mut self.cx, index, partition, to);
+            self.route();
+        }
     }
 
     /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are

@@ -63,6 +63,8 @@ impl InFlight {
 #[derive(Default)]
 pub(crate) struct SentSlots {
     slots: Vec<(Slot, SentKind)>,
+    /// What was known of who hosts what when the first of them was sent ([`Context`](crate::context::Context)'s `hosts_version`).
+    hosts_version: u32,
     /// How many of each kind, those included that found no room.
     writes: usize,
     ordered_reads: usize,
@@ -86,9 +88,10 @@ impl SentSlots {
 
     /// A command on a key of this slot is sent. `is_settled` if all before it were answered.
     #[inline]
-    pub(crate) fn add(&mut self, slot: Slot, kind: SentKind, is_settled: bool) {
+    pub(crate) fn add(&mut self, slot: Slot, kind: SentKind, is_settled: bool, hosts_version: u32) {
         if is_settled {
             self.slots.clear();
+            self.hosts_version = hosts_version;
             (self.writes, self.ordered_reads, self.free_reads) = (0, 0, 0);
         }
         match kind {
@@ -239,7 +242,7 @@ pub(crate) fn may_pass(
 
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
-pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>) {
+pub(crate) fn note_sent(connection: &mut Connection, hosts_version: u32, spec: &Spec, args: Args<'_>) {
     let is_settled = connection.pipeline.is_settled();
     let kind = if spec.flags.contains(Flags::WRITE) {
         SentKind::Write
@@ -250,7 +253,8 @@ pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>
     };
     if let Some(position) = command::only_key(spec) {
         let slot = Slot::of_key(args.arg(position));
-        return connection.session.in_flight.sent.add(slot, kind, is_settled);
+        let sent = &mut connection.session.in_flight.sent;
+        return sent.add(slot, kind, is_settled, hosts_version);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
@@ -259,7 +263,7 @@ pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>
             .session
             .in_flight
             .sent
-            .add(slot, kind, is_settled && is_first);
+            .add(slot, kind, is_settled && is_first, hosts_version);
         is_first = false;
     });
 }
@@ -320,6 +324,16 @@ pub(crate) fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
         && session.block.is_none()
         && session.endpoint == Endpoint::AnyNode
         && any_slot(spec, args, |slot| session.in_flight.sent.may_read(slot))
+}
+
+/// Whether a command may be sent to another group than one of the same slots that its connection sent earlier and that was not answered yet,
+/// as more is known by now of who hosts what.
+#[inline]
+pub(crate) fn may_change_groups(session: &Session, hosts_version: u32, spec: &Spec, args: Args<'_>) -> bool {
+    let sent = &session.in_flight.sent;
+    sent.hosts_version != hosts_version
+        && !sent.is_empty()
+        && (session.block.is_some() || any_slot(spec, args, |slot| sent.may_hold(slot)))
 }
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:

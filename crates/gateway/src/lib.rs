@@ -61,6 +61,7 @@ mod maxmemory;
 mod message;
 mod monitor;
 mod move_budget;
+mod moved;
 mod multi;
 mod notices;
 mod notify;

@@ -34,8 +34,8 @@ use crate::script_on_copies;
 use crate::session::{Queued, Session};
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
-use ids::{Db, GroupId, Monotonic, NodeId, PeerWorker};
-use keyspace::BlockCommand;
+use ids::{Db, GroupId, Monotonic, NodeId, PeerWorker, Slot};
+use keyspace::{BlockCommand, Moved};
 use peer_wire::{PeerAnswer, PeerMessage, Question, Raft};
 use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
 use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope};
@@ -173,6 +173,7 @@ impl Gateway {
                 | Output::Answered { reply_to, .. }
                 | Output::Waits { reply_to }
                 | Output::TooLarge { reply_to, .. }
+                | Output::Moved { reply_to, .. }
                 | Output::Failed { reply_to, .. }
                 | Output::FailedWatch { reply_to, .. }
                 | Output::Versions { reply_to, .. } => reply_to.worker,
@@ -182,6 +183,7 @@ impl Gateway {
                 | Output::FailedPart { txn, .. }
                 | Output::SnapshotRead { txn, .. }
                 | Output::OptimisticRead { txn, .. }
+                | Output::Arrived { txn, .. }
                 | Output::Wound { txn } => txn.worker,
                 Output::QueriedTxn { worker, .. }
                 | Output::Decided { worker, .. }
@@ -272,6 +274,15 @@ impl Gateway {
             }
             Output::Waits { reply_to } => self.blocking.on_waits(&mut self.cx, reply_to),
             Output::TooLarge { reply_to } => self.on_too_large(reply_to),
+            Output::Moved {
+                reply_to,
+                from,
+                elsewhere,
+                command,
+            } => self.on_moved(reply_to, from, &elsewhere, command),
+            Output::Arrived { txn, group, is_taken } => {
+                self.coordinator.on_arrived(&mut self.cx, txn, group, is_taken)
+            }
             Output::Locked {
                 txn,
                 group,
@@ -818,6 +829,9 @@ impl Gateway {
         } else {
             self.cx.local.index(group)
         };
+        if index.is_none() && spec.route != CommandRoute::Scan {
+            return self.send_back(reply_to, asked);
+        }
         let logged = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log());
         let is_first = logged.is_some_and(|index| self.may_apply_first_for_other(&asked, index));
         if let Some(index) = logged.filter(|_| !is_first) {
@@ -955,6 +969,25 @@ impl Gateway {
             bytes: reply.into(),
         };
         self.cx.answer_node(from, answer);
+    }
+
+    /// A command of another worker's connection, on keys of a group that this worker does not have: it has learned where they are before that
+    /// one has, and says so.
+    fn send_back(&mut self, reply_to: ReplyTo, asked: Asked<'_>) {
+        let groups = self.cx.groups;
+        let mut elsewhere = Vec::new();
+        command::keys(asked.spec, asked.args, &mut |position, _| {
+            let partition = groups.partitions().partition_of(Slot::of_key(asked.args.arg(position)));
+            let to = Some((groups.host_of(partition), groups.moves_of(partition)));
+            elsewhere.push(Moved { partition, to });
+        });
+        self.cx.timing.is_ours = false;
+        self.cx.outbox.outputs.push_back(Output::Moved {
+            reply_to,
+            from: None,
+            elsewhere,
+            command: Some(Box::new(asked.to_operation())),
+        });
     }
 
     /// Room for a command that needs memory. `false`: refuse.

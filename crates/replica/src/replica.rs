@@ -27,9 +27,12 @@ use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{
-    Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot, UnixMillis,
+    Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionId, PartitionRange, SemanticsVersion, Slot, UnixMillis,
 };
-use keyspace::{BlockCommand, CopyStep, Cursor, KeyVersion, Keyspace, LeaderLocal, Object, SeenObject};
+use keyspace::{
+    BlockCommand, CopyStep, Cursor, Enter, KeyVersion, Keyspace, LeaderLocal, Object, PartitionCopy, PartitionCopyStep,
+    SeenObject,
+};
 use resp::ReplyWriter;
 use std::time::Duration;
 use txn::{Locks, Mode, Priority, TxnId};
@@ -201,6 +204,26 @@ impl Replica {
     /// See [`Keyspace::end_copy`].
     pub fn end_copy(&mut self) {
         self.state.keyspace_mut().end_copy();
+    }
+
+    /// See [`Keyspace::begin_partition_copy`].
+    pub fn begin_partition_copy(&mut self, partition: PartitionId) -> Option<PartitionCopy> {
+        self.state.keyspace_mut().begin_partition_copy(partition)
+    }
+
+    /// See [`PartitionCopy::next`].
+    pub fn next_of_partition_copy(&mut self, copy: &mut PartitionCopy, bytes_max: usize) -> PartitionCopyStep {
+        copy.next(self.state.keyspace_mut(), bytes_max)
+    }
+
+    /// See [`PartitionCopy::last`].
+    pub fn last_of_partition_copy(&mut self, copy: PartitionCopy, pieces: u64) -> Option<Enter> {
+        copy.last(self.state.keyspace_mut(), pieces)
+    }
+
+    /// See [`PartitionCopy::end`].
+    pub fn end_partition_copy(&mut self, copy: PartitionCopy) {
+        copy.end(self.state.keyspace_mut());
     }
 
     /// Its part in the group's log, if it has one.

@@ -17,6 +17,7 @@ use crate::cluster_view::ClusterView;
 use crate::context::Context;
 use consensus::Term;
 use ids::{GatewayId, GroupId, NodeId};
+use keyspace::ArrivingPiece;
 use peer_wire::PeerMessage;
 use replica::{
     Asked, Batch, BatchOutcome, BatchResponse, GroupClient, NoCheckOut, Output, PieceSizes, Replica, ReplyTo,
@@ -245,6 +246,19 @@ impl GroupClients {
                 effects,
             } => client.one_phase(reply_to, &expects, effects),
             Request::Watch { reply_to, keys } => client.versions(reply_to, &keys),
+            Request::Arrive {
+                txn,
+                partition,
+                number,
+                seed,
+                records,
+            } => client.arrive(ArrivingPiece {
+                txn,
+                partition,
+                number,
+                seed,
+                records: &records,
+            }),
             Request::Prepare(part) | Request::Lock(part) => {
                 let txn = part.txn;
                 if let Err(NoCheckOut) = client.vote(*part) {

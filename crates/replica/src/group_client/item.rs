@@ -7,7 +7,7 @@ use crate::operation::Replies;
 use crate::request::{Journey, Output, ReplyTo, Seen};
 use bytes::Bytes;
 use command::Spec;
-use ids::{GroupId, Monotonic, Slot, UnixMillis};
+use ids::{GroupId, Monotonic, Slot, UnixMillis, Version};
 use keyspace::{KeyVersion, Moved, SeenObject, WaitId, read_seen};
 use mutations::Mutation;
 use resp::FrozenRope;
@@ -185,8 +185,7 @@ impl Origin {
         match self {
             Origin::Command(reply_to)
             | Origin::Wait(reply_to)
-            | Origin::Block(reply_to)
-            | Origin::Versions(reply_to, _) => Some(*reply_to),
+            | Origin::Block(reply_to) => Some(*reply_to),
             _ => None,
         }
     }
@@ -289,6 +288,14 @@ impl Origin {
                 vote: Vote::Refused(Refusal::Moved),
                 is_logged: false,
                 replies: Replies::of([&bytes[..]]),
+            });
+        }
+        if let (Answer::Moved(_), Origin::Versions(reply_to, indices)) = (&answer, &self) {
+            // Whoever watches them is told that they have changed: that is a version which no key ever has.
+            let never = KeyVersion::Absent(Version(u64::MAX));
+            return out.push(Output::Versions {
+                reply_to: *reply_to,
+                versions: indices.iter().map(|index| (*index, never)).collect(),
             });
         }
         if let (Answer::Gone, Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn)) = (&answer, &self) {

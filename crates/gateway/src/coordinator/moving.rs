@@ -1,0 +1,384 @@
+//! Moves a partition from a group that is led here to another one: what the worker that leads the group does.
+//!
+//! ```text
+//!   begin --> copies: piece, piece, ... at most PIECES_MAX not taken --all taken--> leaves: the source votes, and is locked
+//!         --> enters: the target votes, with all that has changed since --> Decide to both
+//!   whatever goes wrong before the target has voted: Decide(abort), and begun again later
+//! ```
+//!
+//! The end is a transaction of two groups like any other: if this worker dies, whoever leads one of them ends it (`recovery.rs`). The
+//! source is locked for two rounds; if it cannot be locked at once, because somebody holds keys of it for long, all that comes would wait
+//! behind this: so it is given up after [`LOCKED_AFTER`], and tried again.
+//!
+//! Invariant: of one worker one partition moves at a time, and its copy is under way at the replica here until the source has voted.
+
+use super::Coordinator;
+use crate::context::Context;
+use crate::copy_pace::CopyPace;
+use ids::{GroupId, Monotonic, PartitionId, UnixMillis};
+use keyspace::{PartitionCopy, PartitionCopyStep, PartitionStep};
+use replica::{Assignment, Part, Replica, Replies, Request};
+use std::time::Duration;
+use txn::{Decision, Participants, Refusal, TxnId, Vote};
+
+/// Pieces that were not taken yet: at the limit it waits.
+const PIECES_MAX: u32 = 2;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// Of a worker's time, one part in so many is for copying.
+const PART: u32 = 10;
+
+/// How long the source is waited for to be locked.
+const LOCKED_AFTER: Duration = Duration::from_millis(200);
+
+/// How long after its last attempt a partition is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// How long nothing may come of it before it is asked after, or given up.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The partition that this worker moves, and when it last tried.
+pub(crate) struct Moving {
+    now: Option<Box<Move>>,
+    pace: CopyPace,
+    /// Until when none is begun.
+    rests_until: Monotonic,
+    /// Partitions that have moved from here, and attempts that came to nothing.
+    done: u64,
+    given_up: u64,
+}
+
+impl Default for Moving {
+    fn default() -> Moving {
+        Moving {
+            now: None,
+            pace: CopyPace::new(PART),
+            rests_until: Monotonic(0),
+            done: 0,
+            given_up: 0,
+        }
+    }
+}
+
+/// One attempt.
+struct Move {
+    txn: TxnId,
+    began: UnixMillis,
+    partition: PartitionId,
+    source: GroupId,
+    target: GroupId,
+    participants: Participants,
+    phase: MovePhase,
+    /// Since when it is in this phase, or since when a piece was last taken.
+    since: Monotonic,
+}
+
+enum MovePhase {
+    Copies {
+        copy: PartitionCopy,
+        /// Pieces that were sent, and those of them that were not taken yet.
+        sent: u64,
+        outstanding: u32,
+    },
+    /// The source was asked for its vote.
+    Leaves { copy: PartitionCopy, pieces: u64 },
+    /// The target was.
+    Enters,
+}
+
+impl Moving {
+    /// Whether none is under way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.now.is_none()
+    }
+
+    /// The number of its transaction.
+    pub(super) fn seq(&self) -> Option<u64> {
+        self.now.as_ref().map(|it| it.txn.seq)
+    }
+
+    pub(super) fn is(&self, txn: TxnId) -> bool {
+        self.now.as_ref().is_some_and(|it| it.txn == txn)
+    }
+
+    /// Partitions that have moved from here, and attempts that came to nothing.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.done, self.given_up)
+    }
+
+    /// What is under way, in words for traces.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let it = self.now.as_ref()?;
+        let phase = match it.phase {
+            MovePhase::Copies { .. } => "copies",
+            MovePhase::Leaves { .. } => "leaves",
+            MovePhase::Enters => "enters",
+        };
+        Some(format!(
+            "{:?} {phase}, partition {:?} from {:?} to {:?}",
+            it.txn, it.partition, it.source, it.target
+        ))
+    }
+}
+
+impl Coordinator {
+    /// Whether a partition may be begun with.
+    pub(crate) fn may_move(&self, now: Monotonic) -> bool {
+        self.moving.now.is_none() && now >= self.moving.rests_until
+    }
+
+    /// Begins to move a partition to another group. It is hosted by the group of this index, which is led here.
+    pub(crate) fn begin_move(&mut self, cx: &mut Context, index: usize, partition: PartitionId, target: GroupId) {
+        let replica = &mut cx.local.replicas[index];
+        let source = replica.group();
+        if source == target || replica.leader().is_none() || !self.may_move(cx.now) {
+            return;
+        }
+        let Some(copy) = replica.begin_partition_copy(partition) else {
+            // It is not here, or many replicas are given the state just now.
+            self.moving.rests_until = cx.now.after(AGAIN_AFTER);
+            return;
+        };
+        let (txn, priority) = self.new_transaction(cx);
+        let participants = [source, target].map(|group| cx.view.participant(group)).into();
+        self.moving.now = Some(Box::new(Move {
+            txn,
+            began: priority.began,
+            partition,
+            source,
+            target,
+            participants,
+            phase: MovePhase::Copies {
+                copy,
+                sent: 0,
+                outstanding: 0,
+            },
+            since: cx.now,
+        }));
+        self.go_on_copying(cx);
+    }
+
+    /// Sends what is next of the copy, as far as it may.
+    fn go_on_copying(&mut self, cx: &mut Context) {
+        loop {
+            let Some(it) = &mut self.moving.now else { return };
+            let MovePhase::Copies {
+                copy,
+                sent,
+                outstanding,
+            } = &mut it.phase
+            else {
+                return;
+            };
+            let is_first = *sent == 0;
+            let budget = &cx.shared.move_budget;
+            let may_copy = self.moving.pace.may_copy(cx.now) && budget.free_at() <= cx.now;
+            if *outstanding >= PIECES_MAX || !may_copy && !is_first {
+                return;
+            }
+            let clock = cx.timing.clock();
+            let Some(replica) = source_replica(cx, it.source) else {
+                return self.give_up_move(cx);
+            };
+            let began = clock();
+            let step = replica.next_of_partition_copy(copy, PIECE_BYTES);
+            let seed = replica.keyspace().seed_of(it.partition);
+            let took = clock().saturating_sub(began);
+            let records = match step {
+                PartitionCopyStep::More(records) => records,
+                // There is one piece at least: the target has to know of it.
+                PartitionCopyStep::Ready if is_first => Vec::new(),
+                PartitionCopyStep::Ready if *outstanding > 0 => return,
+                PartitionCopyStep::Ready => return self.leave(cx),
+                PartitionCopyStep::Lost => return self.give_up_move(cx),
+            };
+            let Some(seed) = seed else { return self.give_up_move(cx) };
+            self.moving.pace.copied(cx.now, took, cx.shared.hooks.copy_rest_min);
+            let bandwidth = cx.settings.move_bandwidth;
+            cx.shared.move_budget.charge(cx.now, records.len(), bandwidth);
+            *sent += 1;
+            *outstanding += 1;
+            let arrive = Request::Arrive {
+                txn: it.txn,
+                partition: it.partition,
+                number: *sent,
+                seed,
+                records,
+            };
+            let target = it.target;
+            cx.request(target, arrive);
+        }
+    }
+
+    /// The target has taken a piece, or has not.
+    pub(crate) fn on_arrived(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, is_taken: bool) {
+        let Some(it) = self.moving.now.as_mut().filter(|it| it.txn == txn && it.target == group) else {
+            return;
+        };
+        let MovePhase::Copies { outstanding, .. } = &mut it.phase else {
+            return;
+        };
+        *outstanding = outstanding.saturating_sub(1);
+        it.since = cx.now;
+        match is_taken {
+            true => self.go_on_copying(cx),
+            false => self.give_up_move(cx),
+        }
+    }
+
+    /// All that was there is copied: the source is asked for its vote.
+    fn leave(&mut self, cx: &mut Context) {
+        let Some(it) = self.moving.now.take() else { return };
+        let mut it = *it;
+        let MovePhase::Copies { copy, sent, .. } = it.phase else {
+            return;
+        };
+        let moves = match source_replica(cx, it.source) {
+            Some(replica) => replica.keyspace().moves_of(it.partition) + 1,
+            None => 0,
+        };
+        it.phase = MovePhase::Leaves { copy, pieces: sent };
+        it.since = cx.now;
+        let step = PartitionStep::Leave {
+            partition: it.partition,
+            to: it.target,
+            moves,
+        };
+        let source = it.source;
+        let part = it.part(step);
+        self.moving.now = Some(Box::new(it));
+        cx.request(source, Request::Prepare(Box::new(part)));
+    }
+
+    /// The source has voted: nothing changes in the partition any more. The target is asked, with all that is left.
+    fn enter_target(&mut self, cx: &mut Context) {
+        let Some(it) = self.moving.now.take() else { return };
+        let mut it = *it;
+        let MovePhase::Leaves { copy, pieces } = it.phase else {
+            return;
+        };
+        // Whoever leads by now has said so: what is here may be behind.
+        let is_applied = |replica: &&mut Replica| replica.keyspace().locks_of(it.txn).is_some();
+        let enter = source_replica(cx, it.source)
+            .filter(is_applied)
+            .and_then(|replica| replica.last_of_partition_copy(copy, pieces));
+        it.phase = MovePhase::Enters;
+        it.since = cx.now;
+        let Some(enter) = enter else {
+            self.moving.now = Some(Box::new(it));
+            return self.give_up_move(cx);
+        };
+        let target = it.target;
+        let part = it.part(PartitionStep::Enter(Box::new(enter)));
+        self.moving.now = Some(Box::new(it));
+        cx.request(target, Request::Prepare(Box::new(part)));
+    }
+
+    /// A group has voted on a move. `false` if it is none.
+    pub(super) fn on_move_vote(
+        &mut self,
+        cx: &mut Context,
+        txn: TxnId,
+        group: GroupId,
+        vote: Vote,
+        replies: &Replies,
+    ) -> bool {
+        let Some(it) = self.moving.now.as_ref().filter(|it| it.txn == txn) else {
+            return false;
+        };
+        if vote == Vote::Refused(Refusal::Moved) {
+            let elsewhere = replies.iter().next().map(keyspace::Moved::read).unwrap_or_default();
+            cx.learn_moved(&elsewhere);
+        }
+        match (&it.phase, vote) {
+            (MovePhase::Leaves { .. }, Vote::Prepared) if group == it.source => self.enter_target(cx),
+            (MovePhase::Enters, Vote::Prepared) if group == it.target => self.end_move(cx, true),
+            (_, Vote::Prepared) => {}
+            (_, Vote::Refused(_)) => self.give_up_move(cx),
+        }
+        true
+    }
+
+    /// The participants have said what has become of a move. `false` if it is none of this worker.
+    pub(super) fn on_move_recovered(&mut self, cx: &mut Context, txn: TxnId, decision: Option<Decision>) -> bool {
+        if !self.moving.is(txn) {
+            return false;
+        }
+        match decision {
+            Some(decision) => self.end_move(cx, decision == Decision::Commit),
+            // Nobody knows. Whoever leads the groups sees to it.
+            None => drop(self.take_move(cx)),
+        }
+        true
+    }
+
+    /// It comes to nothing: one of them has refused, or the target was never asked for its vote.
+    fn give_up_move(&mut self, cx: &mut Context) {
+        self.end_move(cx, false);
+    }
+
+    /// Takes it out: nothing is copied for it any more.
+    fn take_move(&mut self, cx: &mut Context) -> Option<Box<Move>> {
+        let mut it = self.moving.now.take()?;
+        if let MovePhase::Copies { copy, .. } | MovePhase::Leaves { copy, .. } =
+            std::mem::replace(&mut it.phase, MovePhase::Enters)
+            && let Some(replica) = source_replica(cx, it.source)
+        {
+            replica.end_partition_copy(copy);
+        }
+        Some(it)
+    }
+
+    fn end_move(&mut self, cx: &mut Context, is_committed: bool) {
+        let Some(it) = self.take_move(cx) else { return };
+        let (txn, partition, source, target) = (it.txn, it.partition, it.source, it.target);
+        if is_committed {
+            self.moving.done += 1;
+            self.moving.rests_until = cx.now;
+            let moves = cx.groups.moves_of(partition) + 1;
+            cx.learn_host(partition, target, moves);
+        } else {
+            self.moving.given_up += 1;
+            self.moving.rests_until = cx.now.after(AGAIN_AFTER);
+        }
+        self.settle(cx, txn, vec![source, target], is_committed, true);
+    }
+
+    /// Time passes.
+    pub(super) fn tick_move(&mut self, cx: &mut Context) {
+        let Some(it) = &self.moving.now else { return };
+        let waited = cx.now.since(it.since);
+        let leads = source_replica(cx, it.source).is_some_and(|replica| replica.leader().is_some());
+        let (txn, participants) = (it.txn, it.participants.clone());
+        match it.phase {
+            MovePhase::Copies { .. } if !leads || waited >= PATIENCE => self.give_up_move(cx),
+            MovePhase::Copies { .. } => self.go_on_copying(cx),
+            // Whoever is asked what has become of it refuses, if it has not voted.
+            MovePhase::Leaves { .. } if waited >= LOCKED_AFTER => self.recover(cx, txn, participants),
+            MovePhase::Enters if waited >= PATIENCE => self.recover(cx, txn, participants),
+            MovePhase::Leaves { .. } | MovePhase::Enters => {}
+        }
+    }
+}
+
+impl Move {
+    fn part(&self, step: PartitionStep) -> Part {
+        Part {
+            txn: self.txn,
+            began: self.began,
+            participants: self.participants.clone(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            assignment: Assignment::Move(step),
+            is_bounded: false,
+        }
+    }
+}
+
+/// The replica here of a group, if it has a log.
+fn source_replica(cx: &mut Context, group: GroupId) -> Option<&mut Replica> {
+    let index = cx.local.index(group)?;
+    Some(&mut cx.local.replicas[index]).filter(|replica| replica.member().is_some())
+}

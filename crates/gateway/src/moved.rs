@@ -1,0 +1,117 @@
+//! Commands whose keys are not where they were sent: the group has given the partition to another one.
+//!
+//! ```text
+//!   sent to a group --Moved: where it went--> noted in this worker's table --> sent there, as something new
+//!                        nobody knows where --> waits, a tick at a time, until that is known
+//! ```
+//!
+//! A group that answers Moved has done nothing, and keeps that answer as it keeps any other ([decision 0074]): so what is sent on is carried out
+//! once. What one connection has sent to one slot is never under way to two groups, but for what is sent on, and that keeps its order: who
+//! has something under way that was sent by an older table waits ([`may_change_groups`](crate::in_flight::may_change_groups)).
+//!
+//! [decision 0074]: ../../../docs/decisions/0074-partitions-move.md
+
+use crate::context::Context;
+use crate::gateway::Gateway;
+use crate::program::Program;
+use ids::{GroupId, Host, Monotonic};
+use keyspace::Moved;
+use replica::{Operation, Output, ReplyTo, Request, UNREACHABLE};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// How long is looked for the group of a key, from when it was first not where it was sought.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Commands whose group nobody knows at present, in the order in which they came. Bounded by the connections: each has a bounded number of
+/// these under way.
+#[derive(Default)]
+pub(crate) struct Unplaced(VecDeque<(ReplyTo, Box<Operation>, Monotonic)>);
+
+impl Unplaced {
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Context {
+    /// Groups have said where partitions are that were sought there. Whether anything of it is new.
+    pub(crate) fn learn_moved(&mut self, elsewhere: &[Moved]) -> bool {
+        let known = elsewhere.iter().filter_map(|moved| {
+            let (group, moves) = moved.to?;
+            Some((moved.partition, Host { group, moves }))
+        });
+        let groups = self.groups.with_hosts(known);
+        let is_new = groups != self.groups;
+        if is_new {
+            self.groups = groups;
+            self.local.groups = groups;
+            self.hosts_version += 1;
+        }
+        is_new
+    }
+}
+
+impl Gateway {
+    /// Keys of what was sent to a group belong to others.
+    pub(crate) fn on_moved(
+        &mut self,
+        reply_to: ReplyTo,
+        from: Option<GroupId>,
+        elsewhere: &[Moved],
+        command: Option<Box<Operation>>,
+    ) {
+        self.cx.learn_moved(elsewhere);
+        if self.blocking.on_moved(&mut self.cx, reply_to) {
+            return;
+        }
+        if self.coordinator.on_one_phase(&mut self.cx, reply_to, false) {
+            return;
+        }
+        if let Some(program) = self.coordinator.take_block(reply_to) {
+            let extent = program.extent(self.cx.groups);
+            // Sent to the same group again it would come back at once. As a transaction it waits until more is known.
+            match extent.groups.first().copied() == from {
+                true => self.coordinator.start_transaction(&mut self.cx, reply_to, program, extent),
+                false => self.coordinator.start(&mut self.cx, reply_to, program, extent),
+            };
+            return;
+        }
+        let Some(command) = command else { return };
+        let now = self.cx.now;
+        // Those before it are not passed.
+        self.place_unplaced();
+        self.send_on(reply_to, command, from, now);
+    }
+
+    /// Looks again for the groups of commands that nobody knew.
+    pub(crate) fn place_unplaced(&mut self) {
+        for (reply_to, command, since) in std::mem::take(&mut self.unplaced.0) {
+            self.send_on(reply_to, command, None, since);
+        }
+    }
+
+    /// Sends a command to where its keys are by now; not to `but`, which does not have them.
+    fn send_on(&mut self, reply_to: ReplyTo, command: Box<Operation>, but: Option<GroupId>, since: Monotonic) {
+        let program = Program::single((*command).clone());
+        let extent = program.extent(self.cx.groups);
+        match extent.groups[..] {
+            [group] if Some(group) != but => {
+                let operation = *command;
+                self.cx.request(group, Request::Execute { reply_to, operation });
+            }
+            [_] if self.cx.now.since(since) >= PATIENCE => {
+                let (error, journey) = (UNREACHABLE, None);
+                self.cx.outbox.outputs.push_back(Output::Failed {
+                    reply_to,
+                    error,
+                    journey,
+                });
+            }
+            [_] => self.unplaced.0.push_back((reply_to, command, since)),
+            _ => self.coordinator.start_moved(&mut self.cx, reply_to, program, extent),
+        }
+    }
+}
