@@ -82,6 +82,7 @@ impl Node {
                 | EntryOperation::EndWait { .. }
                 | EntryOperation::EndWaits { .. }
                 | EntryOperation::Stage(_)
+                | EntryOperation::Arrive(_)
                 | EntryOperation::Staged { .. } => {
                     unreachable!("programs have neither votes nor waiting clients, and nothing long")
                 }

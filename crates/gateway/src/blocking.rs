@@ -533,6 +533,20 @@ impl Blocking {
         true
     }
 
+    /// More is known of who hosts what: those who wait for keys of several groups, or of workers, wait where these are now.
+    pub(crate) fn on_new_hosts(&mut self, cx: &mut Context) {
+        let waits = |blocked: &Blocked| {
+            !blocked.is_in_group && !blocked.is_trying && !blocked.is_leaving && !blocked.workers.is_empty()
+        };
+        let all = self.blocked.iter().filter(|(_, blocked)| waits(blocked));
+        for token in all.map(|(token, _)| *token).collect::<Vec<u64>>() {
+            let blocked = self.blocked.get_mut(&token).expect("it was found there");
+            let (reply_to, workers) = (blocked.reply_to, std::mem::take(&mut blocked.workers));
+            self.leave_lines(cx, reply_to, &workers);
+            self.try_again(cx, token);
+        }
+    }
+
     /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there. `false` if
     /// `reply_to` is not one's.
     pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo) -> bool {

@@ -478,6 +478,7 @@ impl Coordinator {
     pub(crate) fn write_stats(&self, stats: &mut TransactionStats) {
         stats.in_flight += (self.open.len() + self.one_phase.sent.len()) as u64;
         stats.settling = self.settling.len() as u64;
+        (stats.partitions_moved, stats.partition_moves_given_up) = self.moving.counts();
         self.recoveries.write_stats(stats);
     }
 
@@ -578,7 +579,9 @@ impl Coordinator {
             .iter()
             .map(|(group, seq)| format!("{group:?} behind {seq}"));
         let recoveries = self.recoveries.in_words();
-        open.chain(settling).chain(behind).chain(recoveries).collect()
+        let moving = self.moving.in_words();
+        let all = open.chain(settling).chain(behind).chain(recoveries);
+        all.chain(moving).collect()
     }
 
     /// The numbers of those whose clients are to be told by a deadline.

@@ -67,6 +67,8 @@ pub struct Gateway {
     pub(crate) watching: Watching,
     /// Commands whose group nobody knows.
     pub(crate) unplaced: Unplaced,
+    /// What was known of who hosts what when clients that wait were last looked at.
+    hosts_seen: u32,
     pub(crate) blocking: Blocking,
     pub(crate) pubsub: PubSub,
     /// `SCAN`s that wait for another worker or node.
@@ -103,6 +105,7 @@ impl Gateway {
             combining: Combining::default(),
             watching: Watching::default(),
             unplaced: Unplaced::default(),
+            hosts_seen: 0,
             blocking: Blocking::default(),
             pubsub: PubSub::default(),
             scans: Scans::default(),
@@ -709,6 +712,10 @@ impl Gateway {
         self.coordinator.tick_transaction(&mut self.cx);
         if !self.unplaced.is_empty() {
             self.place_unplaced();
+        }
+        if self.cx.view.is_spread && self.hosts_seen != self.cx.hosts_version {
+            self.hosts_seen = self.cx.hosts_version;
+            self.blocking.on_new_hosts(&mut self.cx);
         }
         self.route();
         if self.cx.view.layout.is_none() {

@@ -49,6 +49,10 @@ pub struct TransactionStats {
     pub hottest: Vec<HotKey>,
     /// The oldest that it coordinates, and the oldest that hold locks in its groups.
     pub oldest: Vec<OngoingTransaction>,
+    /// Partitions that have moved from its groups to others, since the node started.
+    pub partitions_moved: u64,
+    /// Attempts to move one that came to nothing, since the node started.
+    pub partition_moves_given_up: u64,
     /// When the lists were made, by the clock that commands are timed by.
     listed_at: Option<u64>,
 }
@@ -116,6 +120,8 @@ impl TransactionStats {
         self.recovered += other.recovered;
         self.wounded += other.wounded;
         self.torn_count += other.torn_count;
+        self.partitions_moved += other.partitions_moved;
+        self.partition_moves_given_up += other.partition_moves_given_up;
         self.torn.extend_from_slice(&other.torn);
         self.hottest.extend_from_slice(&other.hottest);
         self.oldest.extend_from_slice(&other.oldest);

@@ -27,6 +27,7 @@ pub use partition_copy::{PartitionCopy, PartitionCopyStep};
 
 use crate::Keyspace;
 use crate::database::Database;
+use crate::directories::Cursor;
 use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::entry::{ConditionView, EntryOperation, InPlaceStep, Work};
@@ -36,6 +37,7 @@ use crate::object_codec;
 use crate::partition_step::{Enter, PartitionStep};
 use crate::placing::Placing;
 use crate::replies::Replies;
+use crate::requests::is_request_name;
 use codec::{DecodeError, Reader, Writer};
 use ids::{Db, GroupId, HashSeed, PartitionId, PartitionRange, Slot, Version};
 use resp::Args;
@@ -290,6 +292,11 @@ impl Keyspace {
         self.hosts(self.placing.range().cluster_count().partition_of(slot))
     }
 
+    /// Whether all replicas of the group have the same seed: what it hosts, or what arrives, has brought one.
+    pub(crate) fn has_common_seed(&self) -> bool {
+        self.hosts_as_made() || !self.hosted().is_empty() || self.hosting.arrival().is_some()
+    }
+
     /// The partitions that are here.
     pub fn hosted(&self) -> Vec<PartitionId> {
         let range = self.placing.range();
@@ -297,6 +304,18 @@ impl Keyspace {
             None => (0..range.len() as u16).map(|index| range.at(index)).collect(),
             Some(changed) => changed.hosted.keys().copied().collect(),
         }
+    }
+
+    /// Those of them that have keys.
+    pub fn partitions_in_use(&self) -> Vec<PartitionId> {
+        let range = self.placing.range();
+        let mut databases = || self.databases.iter().take(Db::KEPT.into());
+        let mut all = self.hosted();
+        all.retain(|partition| {
+            let index = range.index(*partition);
+            index.is_some_and(|index| databases().any(|database| !database.is_empty_at(index)))
+        });
+        all
     }
 
     /// Those of them that have moved, each with how often.
@@ -326,34 +345,40 @@ impl Keyspace {
         Some((arrival.txn, arrival.partition))
     }
 
-    /// Whether all keys belong here that a command names, or it names none.
+    /// Whether all keys belong here that a command names, and the place where it goes on if it goes through all keys in steps.
+    #[inline]
     pub fn hosts_args(&self, args: Args<'_>) -> bool {
-        if self.hosts_as_made() {
-            return true;
-        }
-        let mut all = true;
-        each_key(args, &mut |key| all = all && self.hosts_key(key));
-        all
+        self.hosts_as_made() || self.elsewhere_of_args(args).is_empty()
     }
 
     /// Those of these keys' partitions that are not here.
     pub fn elsewhere<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) -> Vec<Moved> {
         let count = self.placing.range().cluster_count();
+        self.elsewhere_among(keys.map(|key| count.partition_of(Slot::of_key(key))))
+    }
+
+    /// Those of a command's keys; of one that goes through all keys in steps, that in which it goes on.
+    pub fn elsewhere_of_args(&self, args: Args<'_>) -> Vec<Moved> {
+        if crate::locking::is_scan(args) {
+            let cursor = args.get(1).and_then(|word| command::cursor(word).ok());
+            let partition = cursor.and_then(Cursor::of_number).map(|cursor| cursor.partition);
+            return self.elsewhere_among(partition.into_iter());
+        }
+        let mut keys = Vec::new();
+        each_key(args, &mut |key| keys.push(key));
+        self.elsewhere(keys.into_iter())
+    }
+
+    /// Those of these that are not here.
+    fn elsewhere_among(&self, partitions: impl Iterator<Item = PartitionId>) -> Vec<Moved> {
         let mut found: Vec<Moved> = Vec::new();
-        for partition in keys.map(|key| count.partition_of(Slot::of_key(key))) {
+        for partition in partitions {
             if !self.hosts(partition) && !found.iter().any(|moved| moved.partition == partition) {
                 let to = self.given_to(partition);
                 found.push(Moved { partition, to });
             }
         }
         found
-    }
-
-    /// Those of a command's keys.
-    pub fn elsewhere_of_args(&self, args: Args<'_>) -> Vec<Moved> {
-        let mut keys = Vec::new();
-        each_key(args, &mut |key| keys.push(key));
-        self.elsewhere(keys.into_iter())
     }
 
     /// The partitions that an operation names and that are not here. Of what concerns whole groups, all of them that take part: those that
@@ -390,7 +415,8 @@ impl Keyspace {
                 of_effects(&mut keys, effects);
             }
             EntryOperation::Lock(lock) => {
-                keys.extend(lock.keys.iter().map(|(_, key, _)| *key));
+                let names = lock.keys.iter().map(|(_, key, _)| *key);
+                keys.extend(names.filter(|key| !is_request_name(key)));
                 whole = lock.is_whole.then_some(&lock.participants);
             }
             EntryOperation::Prepare(prepare) => {

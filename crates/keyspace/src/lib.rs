@@ -111,7 +111,7 @@ pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{
     ClientRequest, KeptResult, REQUESTS_AHEAD_MAX, RESULT_BYTES_MAX, RESULTS_BYTES_MAX, RESULTS_KEPT_FOR,
-    RequestStanding,
+    RequestStanding, is_request_name,
 };
 pub use scratch::{Returned, Scratch, databases};
 pub use scrub::{SCRUB_FORMAT, ScrubRound};

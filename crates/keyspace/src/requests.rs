@@ -40,6 +40,12 @@ const RESULT_COST: usize = 96;
 /// With which the name of a request is locked: no key of anybody begins so but by intent, and then it waits at worst.
 const LOCK_PREFIX: &[u8] = b"\0request\0";
 
+/// Whether this is what is locked in the place of a request's name: it belongs to no slot, but to where the request's keys are. Of a key of
+/// somebody's that looks like it, what comes of such a lock is looked at again when it is voted on.
+pub fn is_request_name(key: &[u8]) -> bool {
+    key.len() == LOCK_PREFIX.len() + size_of::<[u8; 16]>() && key.starts_with(LOCK_PREFIX)
+}
+
 /// A request that its client has named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClientRequest {

@@ -354,7 +354,8 @@ impl Question<'_> {
         match self {
             Question::Command { .. } => keyspace.elsewhere_of_args(self.args()),
             Question::Versions(keys) | Question::OptimisticRead(keys) => {
-                keyspace.elsewhere(keys.iter().map(|(_, key)| *key))
+                let keys = keys.iter().map(|(_, key)| *key);
+                keyspace.elsewhere(keys.filter(|key| !keyspace::is_request_name(key)))
             }
             Question::SnapshotRead(_) => self.block(|conditions, commands| {
                 let mut all = keyspace.elsewhere(conditions.iter().map(keyspace::ConditionView::key));

@@ -769,6 +769,10 @@ fn serve(serving: &mut Serving, input: Input) {
                 worker.inbox.push_back(Work::Cut(machine));
             }
         }
+        Input::Order(Order::MovePartition(group, partition, to)) => {
+            let work = Work::MovePartition(partition, to);
+            serving.worker_with(group).inbox.push_back(work);
+        }
         Input::Order(Order::Transfer(group, index, to)) => {
             let work = Work::Order(group, index, control::Order::Transfer { to });
             serving.worker_with(group).inbox.push_back(work);

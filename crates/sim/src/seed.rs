@@ -42,6 +42,8 @@ pub struct Options {
     pub resizes: bool,
     /// Whether a seed that draws nodes that are emptied may draw permissions to stop.
     pub permits: bool,
+    /// Whether a seed may draw partitions that move between groups.
+    pub partition_moves: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -62,6 +64,7 @@ impl Default for Options {
             replaces: true,
             resizes: true,
             permits: true,
+            partition_moves: true,
             durability: Vec::new(),
         }
     }
@@ -115,6 +118,11 @@ impl Failure {
         } else {
             " --no-may-stop"
         };
+        let partition_moves = if self.options.partition_moves {
+            ""
+        } else {
+            " --no-partition-moves"
+        };
         let unlike = if self.options.unlike { "" } else { " --no-unlike" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
@@ -127,7 +135,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{partition_moves}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -78,6 +78,8 @@ pub struct Swarm {
     pub resizes: u64,
     /// Nodes that are lent permission to stop, or are to be.
     pub permits: u64,
+    /// Partitions that are to go to another group.
+    pub partition_moves: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -152,11 +154,12 @@ pub(crate) enum Fault {
     Rebalance,
     Resize,
     MayStop,
+    PartitionMove,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 25] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 26] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -183,6 +186,7 @@ impl Swarm {
             (Fault::Hang, self.hangs),
             (Fault::Misplace, self.misplaced),
             (Fault::OldDisk, self.old_disks),
+            (Fault::PartitionMove, self.partition_moves),
         ]
     }
 
@@ -282,6 +286,12 @@ impl Swarm {
         let mut prng = Prng::new(seed ^ 0x4d41_592d_5354_000d);
         if options.permits && swarm.drains > 0 {
             swarm.permits = often(&mut prng, 60, 240);
+        }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x5041_5254_4d4f_0011);
+        let may_move = swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
+        if options.partition_moves && may_move && prng.below(2) == 0 {
+            swarm.partition_moves = 20 + often(&mut prng, 200, 1_000);
         }
         swarm.draw_mishaps(seed, options);
         match mutation {
@@ -640,6 +650,7 @@ impl Swarm {
             rebalances: 0,
             resizes: 0,
             permits: 0,
+            partition_moves: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,

@@ -3,9 +3,10 @@
 use super::Seats;
 use crate::context::Context;
 use consensus::Members;
-use ids::{Boot, GroupId, Incarnation, Monotonic};
+use ids::{Boot, GroupId, Incarnation, Monotonic, PartitionCount, PartitionId};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
+use txn::TxnId;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -58,6 +59,31 @@ impl<'a> ReplicaView<'a> {
     /// Whether it would answer a read from its own state at this moment.
     pub fn has_lease(&self, now: Monotonic) -> bool {
         self.member().is_some_and(|member| member.may_read(now))
+    }
+
+    /// Whether it hosts a partition.
+    pub fn hosts(&self, partition: PartitionId) -> bool {
+        self.replica.keyspace().hosts(partition)
+    }
+
+    /// The partitions that it hosts.
+    pub fn hosted(&self) -> Vec<PartitionId> {
+        self.replica.keyspace().hosted()
+    }
+
+    /// Those of them that have keys.
+    pub fn partitions_in_use(&self) -> Vec<PartitionId> {
+        self.replica.keyspace().partitions_in_use()
+    }
+
+    /// How many the cluster has.
+    pub fn partition_count(&self) -> PartitionCount {
+        self.replica.keyspace().partitions().cluster_count()
+    }
+
+    /// The partition of which a copy arrives, and the transaction by which it is to come.
+    pub fn arrival(&self) -> Option<(TxnId, PartitionId)> {
+        self.replica.keyspace().arrival()
     }
 
     /// Of its data.

@@ -11,6 +11,7 @@ mod endpoint;
 mod fanout;
 mod full_disks;
 mod loading;
+mod moves;
 mod long_values;
 mod offload;
 mod out_of_reach;

@@ -267,6 +267,7 @@ fn name(operation: &EntryOperation<'_>) -> String {
                 Work::Evaluate { commands, .. } => lines(commands),
                 Work::Install { .. } => "what was computed".into(),
                 Work::InPlace { .. } => "commands on all of it".into(),
+                Work::Move(_) => "a partition moves".into(),
                 Work::Put { pairs, .. } => {
                     let pairs: Vec<String> = pairs
                         .iter()

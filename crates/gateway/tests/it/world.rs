@@ -439,6 +439,11 @@ impl Node {
             .to_owned()
     }
 
+    /// Whether a client waits for an answer.
+    pub(crate) fn is_unsettled(&self, client: u64) -> bool {
+        self.clients.get(&client).is_some_and(|connection| !connection.pipeline.is_settled())
+    }
+
     /// What may leave for a client by now, though more may follow.
     pub(crate) fn take_ready(&mut self, client: u64) -> Vec<u8> {
         let Some(connection) = self.clients.get_mut(&client) else {

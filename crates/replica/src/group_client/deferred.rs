@@ -4,7 +4,7 @@ use super::item::{Item, Origin, Outstanding, UNKNOWN, UNREACHABLE};
 use super::{GroupClient, RETRY};
 use super::moved::MovedItem;
 use crate::batch::{Answer, Answers, BatchBuf, SentArgv, reads};
-use crate::request::Output;
+use crate::request::{Journey, Output};
 use bytes::Bytes;
 use ids::Monotonic;
 use mutations::Mutation;
@@ -211,11 +211,7 @@ impl GroupClient {
             let journey = deferred.item.journey(self.now);
             let Some(bytes) = deferred.held.clone() else { continue };
             let answer = Answers::new(&bytes).next().expect("it was written here");
-            if let Answer::Moved(elsewhere) = answer {
-                self.note_moved(MovedItem::of_deferred(&deferred, elsewhere));
-            } else if let Some(origin) = deferred.item.origin {
-                origin.answer(self.group, answer, &bytes, journey, out);
-            }
+            self.tell_deferred(deferred, answer, &bytes, journey, out);
         }
     }
 
@@ -352,14 +348,32 @@ impl GroupClient {
             self.untold.on_received(id.batch, id.index, self.now);
         }
         let journey = deferred.item.journey(self.now);
-        if let Answer::Moved(elsewhere) = answer {
-            self.note_moved(MovedItem::of_deferred(&deferred, elsewhere));
-        } else if let Some(origin) = deferred.item.origin {
-            origin.answer(self.group, answer, bytes, journey, out);
-        }
+        self.tell_deferred(deferred, answer, bytes, journey, out);
         self.tell_held(out);
         self.tell_moved(out);
         true
+    }
+
+    /// Tells whoever asked for what was answered later, or sends it on.
+    fn tell_deferred(
+        &mut self,
+        deferred: Deferred,
+        answer: Answer<'_>,
+        bytes: &FrozenRope,
+        journey: Option<Journey>,
+        out: &mut Vec<Output>,
+    ) {
+        let is_of_client = deferred.item.origin.as_ref().is_some_and(Origin::is_of_client);
+        match answer {
+            Answer::Moved(elsewhere) if is_of_client => {
+                self.note_moved(MovedItem::of_deferred(&deferred, elsewhere));
+            }
+            answer => {
+                if let Some(origin) = deferred.item.origin {
+                    origin.answer(self.group, answer, bytes, journey, out);
+                }
+            }
+        }
     }
 
     /// Nothing is known of what is answered later: the group lost its state, or whoever was asked has answered before.

@@ -222,6 +222,7 @@ impl Origin {
             | Origin::Wait(_)
             | Origin::Block(_)
             | Origin::Versions(..)
+            | Origin::Part(_)
             | Origin::SnapshotRead(_)
             | Origin::OptimisticRead(_)
                 if matches!(answer, Answer::Moved(_)) =>
@@ -277,8 +278,10 @@ impl Origin {
                 replies: Replies::default(),
             });
         }
-        if let (Answer::Moved(elsewhere), Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn)) =
-            (&answer, &self)
+        if let (
+            Answer::Moved(elsewhere),
+            Origin::Part(txn) | Origin::SnapshotRead(txn) | Origin::OptimisticRead(txn),
+        ) = (&answer, &self)
         {
             let mut bytes = Vec::new();
             Moved::write(elsewhere, &mut bytes);

@@ -440,6 +440,8 @@ impl Cluster {
                         | Output::Wound { txn } => txn.worker,
                         Output::OptimisticRead { .. }
                         | Output::QueriedTxn { .. }
+                        | Output::Moved { .. }
+                        | Output::Arrived { .. }
                         | Output::Undecided { .. } => {
                             unreachable!("nobody asks for these")
                         }
@@ -467,6 +469,8 @@ impl Cluster {
             | Output::OptimisticRead { .. }
             | Output::QueriedTxn { .. }
             | Output::Resolved { .. }
+            | Output::Moved { .. }
+            | Output::Arrived { .. }
             | Output::Undecided { .. } => {
                 unreachable!("every group has one replica")
             }

@@ -463,6 +463,43 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], gone: usize) -> Resul
             ));
         }
     }
+    check_hosted(running)
+}
+
+/// Each partition is hosted by one group, and none is on its way.
+fn check_hosted(running: &[Option<&FullNode>]) -> Result<(), String> {
+    let leaders = || {
+        let all = running.iter().flatten().flat_map(|node| node.replica_views());
+        all.filter(|view| view.member().is_none_or(|member| member.leads()))
+    };
+    let Some(state) = running.iter().flatten().find_map(|node| node.meta.state()) else {
+        return Ok(());
+    };
+    let groups = state.groups().len() - 1;
+    let mut led: Vec<u16> = leaders().map(|view| view.group.number()).collect();
+    led.sort_unstable();
+    led.dedup();
+    if led.len() < groups {
+        // Some are out of reach for ever.
+        return Ok(());
+    }
+    let mut hosts: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+    for view in leaders() {
+        if let Some((txn, partition)) = view.arrival() {
+            let (group, partition) = (view.group.number(), partition.number());
+            return Err(format!("group {group} is at rest, and partition {partition} arrives there by {txn:?}"));
+        }
+        for partition in view.hosted() {
+            hosts.entry(partition.number()).or_default().push(view.group.number());
+        }
+    }
+    let count = leaders().next().map_or(0, |view| view.partition_count().get());
+    for partition in 0..count {
+        let found = hosts.get(&partition).map_or(&[][..], Vec::as_slice);
+        if found.len() != 1 {
+            return Err(format!("partition {partition} is hosted by {found:?}"));
+        }
+    }
     Ok(())
 }
 

@@ -2,11 +2,13 @@
 
 use super::{FullNode, machine_of};
 use control::{DURABILITY, Factor, GroupRef, MetaCommand, NodeGoal, RecoverySource};
-use ids::{Boot, GroupId, Incarnation, NodeId, Prng};
+use ids::{Boot, GroupId, Incarnation, NodeId, PartitionId, Prng};
 
 /// What an operator tells a node.
 #[derive(Clone)]
 pub(crate) enum Order {
+    /// A partition is to go to another group, if the node leads the first one, which hosts it.
+    MovePartition(GroupId, PartitionId, GroupId),
     /// Leadership of a group is to go to this replica, if its members are still those of this place.
     Transfer(GroupId, u64, Incarnation),
     /// The connection of a worker to that of another machine is lost.
@@ -28,7 +30,7 @@ impl Order {
                 } => nodes.clone(),
                 _ => Vec::new(),
             },
-            Order::Transfer(..) | Order::Cut(..) | Order::Stop => Vec::new(),
+            Order::Transfer(..) | Order::MovePartition(..) | Order::Cut(..) | Order::Stop => Vec::new(),
         }
     }
 
@@ -39,7 +41,7 @@ impl Order {
                 MetaCommand::Replace { boot, .. } => Some(boot),
                 _ => None,
             },
-            Order::Transfer(..) | Order::Cut(..) | Order::Stop => None,
+            Order::Transfer(..) | Order::MovePartition(..) | Order::Cut(..) | Order::Stop => None,
         }
     }
 }
@@ -61,6 +63,8 @@ pub(crate) enum Whim {
     Resize,
     /// Some node is to be lent permission to stop.
     MayStop,
+    /// Some partition is to go to another group.
+    PartitionMove,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -90,6 +94,7 @@ impl FullNode {
             }
             Whim::Resize => resize(&all, prng).into_iter().collect(),
             Whim::MayStop => may_stop(&all, prng).into_iter().collect(),
+            Whim::PartitionMove => move_partition(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -169,6 +174,24 @@ fn transfer(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let to = voters[prng.below(voters.len() as u64) as usize];
     let order = Order::Transfer(group, member.members_at().0, to);
     Some((NodeId(machine as u64), order))
+}
+
+/// Some partition that has keys is to go to another group.
+fn move_partition(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let mut found = Vec::new();
+    for node in all {
+        for view in node.replica_views() {
+            if view.member().is_some_and(|member| member.leads()) {
+                let used = view.partitions_in_use().into_iter();
+                found.extend(used.map(|partition| (node.machine, view.group, partition)));
+            }
+        }
+    }
+    let &(machine, group, partition) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
+    let groups = all.iter().find_map(|node| node.meta.state())?.groups().len() as u64 - 1;
+    let to = GroupId::new(prng.below(groups) as u16);
+    let order = Order::MovePartition(group, partition, to);
+    (to != group).then_some((NodeId(machine as u64), order))
 }
 
 /// Some node is to give up its replicas, or one that is to may keep them after all.

@@ -19,7 +19,7 @@ use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RecoverySource, RoutingMap};
 use gateway::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
-use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis};
 use options::Settings;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ pub(crate) enum Work {
     Bytes(Connection, Vec<u8>),
     Gone(Connection),
     Order(GroupId, u64, Order),
+    MovePartition(PartitionId, GroupId),
 }
 
 /// What a worker has for the meta group's part.

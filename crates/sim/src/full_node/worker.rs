@@ -220,6 +220,7 @@ impl Worker {
                 Work::Down(peer) => self.links.on_down(peer),
                 Work::Cut(peer) => self.links.cut(peer, talk.known, talk.out),
                 Work::Order(group, index, order) => self.gateway.on_order(group, index, &order),
+                Work::MovePartition(partition, to) => self.gateway.begin_move(partition, to),
             }
             self.on_events(talk);
         }

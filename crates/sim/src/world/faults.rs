@@ -108,6 +108,7 @@ impl World<'_> {
             Fault::Rebalance => self.whim(Whim::Rebalance),
             Fault::Resize => self.whim(Whim::Resize),
             Fault::MayStop => self.whim(Whim::MayStop),
+            Fault::PartitionMove => self.whim(Whim::PartitionMove),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),
