@@ -53,7 +53,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::MAP_DIFFERENCES;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::MORE_GROUPS;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -66,4 +66,7 @@ impl SemanticsVersion {
     pub const HOLDER_READS: SemanticsVersion = SemanticsVersion(5);
     /// Every build that follows these rules takes what has changed in a map in place of the whole. Entries are as before.
     pub const MAP_DIFFERENCES: SemanticsVersion = SemanticsVersion(6);
+    /// Every build that follows these rules knows groups that were added to those that a cluster was founded with, and hosts that differ from
+    /// the founded ones. Entries are as before.
+    pub const MORE_GROUPS: SemanticsVersion = SemanticsVersion(7);
 }
