@@ -10,7 +10,10 @@ use crate::placing::{META_THREE, bears_loss_of_zone};
 use crate::recovery_source::Configuration;
 use crate::settings::{DURABILITY, NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
-use ids::{Boot, ClusterId, DurabilityMode, Epoch, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, Incarnation, NodeId,
+    PartitionId, SemanticsVersion, Token,
+};
 use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,6 +97,9 @@ impl State {
                 generation,
                 configuration,
             } => self.on_unreported(*group, *generation, configuration),
+            MetaCommand::AddGroups { count } => self.on_add_groups(*count),
+            MetaCommand::WantPartitions { wishes } => self.on_want_partitions(wishes),
+            MetaCommand::PartitionsMoved { hosts } => self.on_partitions_moved(hosts),
         }
     }
 
@@ -137,21 +143,110 @@ impl State {
         self.semantics = semantics;
         let (node, boot) = self.add_node(token, announcement);
         for group in std::iter::once(GroupRef::Meta).chain(groups.iter().map(GroupRef::Data)) {
-            let group_state = Group {
-                members: vec![GroupMember {
-                    incarnation: new_incarnation(&mut self.next_incarnation),
-                    node,
-                    role: MemberRole::Voter,
-                }],
-                leader: Some(node),
-                targets: vec![node],
-                leader_target: Some(node),
-                ..Group::default()
-            };
-            self.groups.insert(group, group_state);
+            self.found_group(group, node);
         }
         self.touch();
         Ok(self.started(node, boot, &Memories::default()))
+    }
+
+    /// A group begins on a node, with its only voter.
+    fn found_group(&mut self, name: GroupRef, node: NodeId) {
+        let group = Group {
+            members: vec![GroupMember {
+                incarnation: new_incarnation(&mut self.next_incarnation),
+                node,
+                role: MemberRole::Voter,
+            }],
+            leader: Some(node),
+            targets: vec![node],
+            leader_target: Some(node),
+            ..Group::default()
+        };
+        self.groups.insert(name, group);
+    }
+
+    /// The groups of keys, if all nodes know that there can be more than a cluster was founded with.
+    fn growing_groups(&self) -> Result<Groups, MetaRefusal> {
+        if self.semantics < SemanticsVersion::PARTITIONS_MOVE {
+            return Err(MetaRefusal::Semantics);
+        }
+        self.key_groups().ok_or(MetaRefusal::NoCluster)
+    }
+
+    /// Each begins on the node that is to lead the fewest, and gets the others with the placement that follows. While it is alone there it
+    /// hosts nothing.
+    fn on_add_groups(&mut self, count: GroupCount) -> Result<MetaOutcome, MetaRefusal> {
+        let (before, after) = {
+            let groups = self.growing_groups()?;
+            (groups, groups.with_more(count))
+        };
+        if before == after {
+            return Ok(MetaOutcome::Done);
+        }
+        let mut led: BTreeMap<NodeId, usize> = self.staying().map(|node| (node, 0)).collect();
+        for leader in self.groups.values().filter_map(|group| group.leader_target) {
+            if let Some(led) = led.get_mut(&leader) {
+                *led += 1;
+            }
+        }
+        for number in before.get()..after.get() {
+            let least = led.iter_mut().min_by_key(|(node, led)| (**led, **node));
+            let (&node, led) = least.ok_or(MetaRefusal::TooFew)?;
+            *led += 1;
+            self.found_group(GroupRef::Data(GroupId::new(number)), node);
+        }
+        self.growth.founded = before.founded().get();
+        self.group_count = after.get();
+        // They are placed, and so are those that were there as far as that makes nodes even.
+        self.placed_factor = 0;
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_want_partitions(&mut self, wishes: &[(PartitionId, GroupId)]) -> Result<MetaOutcome, MetaRefusal> {
+        let groups = self.growing_groups()?;
+        let mut are_there = wishes
+            .iter()
+            .map(|(partition, group)| is_place(groups, *partition, *group));
+        if !are_there.all(|is_there| is_there) {
+            return Err(MetaRefusal::Unknown);
+        }
+        let before = self.growth.wishes.clone();
+        for &(partition, group) in wishes {
+            match groups.host_of(partition) == group {
+                true => drop(self.growth.wishes.remove(&partition)),
+                false => drop(self.growth.wishes.insert(partition, group)),
+            }
+        }
+        if self.growth.wishes != before {
+            self.touch();
+        }
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_partitions_moved(&mut self, hosts: &[(PartitionId, Host)]) -> Result<MetaOutcome, MetaRefusal> {
+        let groups = self.growing_groups()?;
+        let mut are_there = hosts
+            .iter()
+            .map(|(partition, host)| is_place(groups, *partition, host.group));
+        if !are_there.all(|is_there| is_there) {
+            return Err(MetaRefusal::Unknown);
+        }
+        let mut is_news = false;
+        for &(partition, host) in hosts {
+            let known = self.growth.hosts.get(&partition).map_or(0, |known| known.moves);
+            if host.moves > known {
+                self.growth.hosts.insert(partition, host);
+                self.growth
+                    .wishes
+                    .retain(|wanted, to| *wanted != partition || *to != host.group);
+                is_news = true;
+            }
+        }
+        if is_news {
+            self.touch();
+        }
+        Ok(MetaOutcome::Done)
     }
 
     fn check_announcement(
@@ -1109,6 +1204,11 @@ impl Memories {
 /// By how much the generation of a group goes on that begins anew while it is unheard: the log of the meta group may lag behind as
 /// many new beginnings of it, and each has a number of its own. More than anybody makes while one node is away.
 const GENERATIONS_LEAP: u64 = 256;
+
+/// Whether there are such a partition and such a group.
+fn is_place(groups: Groups, partition: PartitionId, group: GroupId) -> bool {
+    partition.number() < groups.partitions().get() && group.number() < groups.get()
+}
 
 fn new_incarnation(next: &mut u64) -> Incarnation {
     let incarnation = Incarnation(*next);

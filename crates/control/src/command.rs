@@ -6,7 +6,10 @@ use crate::node::{Announcement, Placed};
 use crate::recovery_source::Configuration;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader};
-use ids::{Boot, ClusterId, DurabilityMode, Epoch, Groups, Incarnation, NodeId, SemanticsVersion, Token};
+use ids::{
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, Incarnation, NodeId,
+    PartitionId, SemanticsVersion, Token,
+};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
@@ -119,7 +122,7 @@ pub enum MetaCommand {
         cluster: ClusterId,
         /// The request's name.
         token: Token,
-        /// How many groups, and how many partitions they host, for ever.
+        /// How many groups, and how many partitions there are, for ever.
         groups: Groups,
         /// How many replicas.
         factor: Factor,
@@ -315,6 +318,24 @@ pub enum MetaCommand {
         /// What it has applied.
         configuration: Configuration,
     },
+    /// There are to be so many groups of keys, or as many as there are partitions if these are fewer. Those that are more host nothing, and are
+    /// placed as all are. Refused before [`SemanticsVersion::PARTITIONS_MOVE`]. Answers `Done`, if there are as many already, too.
+    AddGroups {
+        /// How many, all together.
+        count: GroupCount,
+    },
+    /// Partitions are to go to other groups. Where one is to stay where it is, it is not to go any more. Refused before
+    /// [`SemanticsVersion::PARTITIONS_MOVE`]. Answers `Done`.
+    WantPartitions {
+        /// Which, and where to.
+        wishes: Vec<(PartitionId, GroupId)>,
+    },
+    /// Groups host partitions that they were not founded with, or got back, as their leaders say. What is older than what is known changes
+    /// nothing. Refused before [`SemanticsVersion::PARTITIONS_MOVE`]. Answers `Done`.
+    PartitionsMoved {
+        /// Which, and where they are.
+        hosts: Vec<(PartitionId, Host)>,
+    },
 }
 
 wire_enum!(MetaCommand {
@@ -344,6 +365,9 @@ wire_enum!(MetaCommand {
     25 Settle { since },
     26 PermitStop { boot, seconds },
     27 EndPermit { node, since },
+    28 AddGroups { count },
+    29 WantPartitions { wishes },
+    30 PartitionsMoved { hosts },
 });
 
 impl MetaCommand {

@@ -22,6 +22,8 @@ mod founding;
 mod given_up;
 mod goal;
 mod group;
+mod growth;
+mod growth_state;
 mod lack;
 mod map;
 mod map_difference;
@@ -47,6 +49,7 @@ pub use founding::{FOUNDING_LINKS_MAX, Founding, FoundingEnd, FoundingMessage, F
 pub use given_up::GivenUp;
 pub use goal::{MovePause, NodeGoal, Rebalance, Resize};
 pub use group::{Expected, Group, GroupMember, GroupRef, MEMBERS_MAX, MemberRole, majority};
+pub use growth_state::GrowthState;
 pub use lack::{Lack, Missing};
 pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
 pub use map_difference::MapDifference;

@@ -10,6 +10,7 @@
 
 use crate::goal::{MovePause, NodeGoal};
 use crate::group::{Group, GroupMember, GroupRef, MemberRole};
+use crate::growth_state::GrowthState;
 use crate::node::Node;
 use crate::permit::StopPermit;
 use crate::state::State;
@@ -52,6 +53,8 @@ pub struct RoutingMap {
     pub resize: Option<Resizing>,
     /// The nodes that may stop.
     pub permits: BTreeMap<NodeId, StopPermit>,
+    /// What has come of the cluster's growth.
+    pub growth: GrowthState,
 }
 
 /// Everything is being placed anew.
@@ -165,7 +168,7 @@ wire_struct!(RoutingMap {
     meta,
     partitions,
     groups
-} last pause rebalance resize permits);
+} last pause rebalance resize permits growth);
 
 /// Divides what a node says of itself beside its addresses.
 const DIVIDER: char = '\0';
@@ -262,13 +265,14 @@ impl RoutingMap {
                 left: state.is_placed_for_wanted().then(|| state.moves_left()),
             }),
             permits: state.permits().clone(),
+            growth: state.growth.clone(),
         }
     }
 
     /// The groups of keys, and what they host. None before there is a cluster.
     pub fn key_groups(&self) -> Option<Groups> {
         let count = GroupCount::new(u16::try_from(self.groups.len()).ok()?)?;
-        Groups::new(count, self.partitions?)
+        self.growth.groups(count, self.partitions?)
     }
 
     /// Where a group is. None before there is a cluster.

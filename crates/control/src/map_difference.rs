@@ -11,10 +11,11 @@
 
 use crate::goal::MovePause;
 use crate::group::GroupRef;
+use crate::growth_state::GrowthState;
 use crate::map::{Moving, Resizing, Route, RoutingMap, Site};
 use crate::permit::StopPermit;
 use crate::wire::{Wire, wire_struct};
-use ids::{ClusterId, DurabilityMode, Epoch, GroupId, NodeId, PartitionCount, SemanticsVersion};
+use ids::{ClusterId, DurabilityMode, Epoch, GroupId, NodeId, PartitionCount, PartitionId, SemanticsVersion};
 use mutations::Mutation;
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ pub struct MapDifference {
     groups: BTreeMap<GroupId, Arc<Route>>,
     /// Of the map that comes of it.
     digest: u64,
+    /// As the map says it, but that of the partitions that have moved those are named that have since: each once, since none is ever forgotten.
+    growth: Option<GrowthState>,
 }
 
 /// What a map says beside nodes and groups: it is small, and always whole.
@@ -69,13 +72,14 @@ wire_struct!(MapDifference {
     meta,
     groups,
     digest,
-});
+} last growth);
 
 /// Which nodes and groups two maps have differently.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ChangedNames {
     nodes: BTreeSet<NodeId>,
     groups: BTreeSet<GroupRef>,
+    hosts: BTreeSet<PartitionId>,
 }
 
 impl ChangedNames {
@@ -87,13 +91,19 @@ impl ChangedNames {
         };
         let nodes = before.nodes.keys().chain(after.nodes.keys()).copied();
         let nodes = nodes.filter(|node| !is_same(before.nodes.get(node), after.nodes.get(node)));
-        let pairs = (0u16..).zip(before.groups.iter().zip(&after.groups));
-        let groups = pairs.filter(|(_, (one, other))| !(Arc::ptr_eq(one, other) || one == other));
+        let pairs = (0u16..).zip(&after.groups);
+        let groups = pairs.filter(|(number, route)| {
+            let known = before.groups.get(usize::from(*number));
+            known.is_none_or(|known| !(Arc::ptr_eq(known, route) || known == *route))
+        });
         let groups = groups.map(|(number, _)| GroupRef::Data(GroupId::new(number)));
+        let hosts = after.growth.hosts.iter();
+        let hosts = hosts.filter(|(partition, host)| before.growth.hosts.get(partition) != Some(host));
         let meta = (before.meta != after.meta).then_some(GroupRef::Meta);
         ChangedNames {
             nodes: nodes.collect(),
             groups: groups.chain(meta).collect(),
+            hosts: hosts.map(|(partition, _)| *partition).collect(),
         }
     }
 
@@ -101,10 +111,11 @@ impl ChangedNames {
     pub(crate) fn extend(&mut self, other: &ChangedNames) {
         self.nodes.extend(&other.nodes);
         self.groups.extend(&other.groups);
+        self.hosts.extend(&other.hosts);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.nodes.len() + self.groups.len()
+        self.nodes.len() + self.groups.len() + self.hosts.len()
     }
 }
 
@@ -118,7 +129,9 @@ impl MapDigest {
         let groups = (0u16..).zip(&map.groups);
         let groups = groups.map(|(number, route)| digest_of(1, &GroupId::new(number), route));
         let meta = digest_of(2, &GroupRef::Meta, &map.meta);
-        MapDigest(nodes.chain(groups).fold(meta, u64::wrapping_add))
+        let hosts = map.growth.hosts.iter();
+        let hosts = hosts.map(|(partition, host)| digest_of(3, partition, host));
+        MapDigest(nodes.chain(groups).chain(hosts).fold(meta, u64::wrapping_add))
     }
 
     /// That of a map which has these differently.
@@ -133,7 +146,10 @@ impl MapDigest {
                 GroupRef::Meta => Some(digest_of(2, name, &map.meta)),
                 GroupRef::Data(group) => Some(digest_of(1, group, map.groups.get(group.index())?)),
             });
-            sites.chain(routes).fold(0, u64::wrapping_add)
+            let hosts = changed.hosts.iter();
+            let hosts = hosts.filter_map(|partition| Some((partition, map.growth.hosts.get(partition)?)));
+            let hosts = hosts.map(|(partition, host)| digest_of(3, partition, host));
+            sites.chain(routes).chain(hosts).fold(0, u64::wrapping_add)
         };
         MapDigest(self.0.wrapping_sub(of(before)).wrapping_add(of(after)))
     }
@@ -161,6 +177,13 @@ impl MapDifference {
             GroupRef::Meta => None,
             GroupRef::Data(group) => Some((*group, Arc::clone(map.groups.get(group.index())?))),
         });
+        let hosts = changed.hosts.iter();
+        let hosts = hosts.filter_map(|partition| Some((*partition, *map.growth.hosts.get(partition)?)));
+        let growth = GrowthState {
+            founded: map.growth.founded,
+            hosts: hosts.collect(),
+            wishes: map.growth.wishes.clone(),
+        };
         MapDifference {
             base,
             epoch: map.epoch,
@@ -178,6 +201,7 @@ impl MapDifference {
             meta: changed.groups.contains(&GroupRef::Meta).then(|| map.meta.clone()),
             groups: groups.collect(),
             digest: digest.0,
+            growth: (growth != GrowthState::default()).then_some(growth),
         }
     }
 
@@ -187,6 +211,9 @@ impl MapDifference {
         if !fits && !mutations::is(Mutation::DifferenceOnAnyBase) {
             return None;
         }
+        let mut growth = self.growth.clone().unwrap_or_default();
+        let newer = std::mem::replace(&mut growth.hosts, before.growth.hosts.clone());
+        growth.hosts.extend(newer);
         let mut after = RoutingMap {
             epoch: self.epoch,
             semantics: self.rules.semantics,
@@ -196,6 +223,7 @@ impl MapDifference {
             rebalance: self.rules.rebalance,
             resize: self.rules.resize,
             permits: self.rules.permits.clone(),
+            growth,
             ..before.clone()
         };
         for (&node, site) in &self.nodes {
@@ -205,7 +233,12 @@ impl MapDifference {
             }
         }
         for (group, route) in &self.groups {
-            after.groups.get_mut(group.index())?.clone_from(route);
+            // In order: one that was added stands behind the last.
+            if group.index() == after.groups.len() {
+                after.groups.push(Arc::clone(route));
+            } else {
+                after.groups.get_mut(group.index())?.clone_from(route);
+            }
         }
         if let Some(meta) = &self.meta {
             after.meta.clone_from(meta);
@@ -222,6 +255,12 @@ impl MapDifference {
             groups: groups
                 .chain(self.meta.is_some().then_some(GroupRef::Meta))
                 .collect(),
+            hosts: self
+                .growth
+                .iter()
+                .flat_map(|growth| growth.hosts.keys())
+                .copied()
+                .collect(),
         }
     }
 }
@@ -233,7 +272,7 @@ mod tests {
     use crate::node::{Announcement, WEIGHT_PERCENT};
     use crate::state::State;
     use crate::wire;
-    use ids::{Boot, GroupCount, Groups, Token};
+    use ids::{Boot, GroupCount, Groups, Host, Token};
 
     fn announcement(number: u64) -> Announcement {
         Announcement {
@@ -278,6 +317,15 @@ mod tests {
             semantics: SemanticsVersion::OLDEST,
             announcement: announcement(1),
         };
+        let moved = |partition, group, moves| MetaCommand::PartitionsMoved {
+            hosts: vec![(
+                PartitionId::new(partition),
+                Host {
+                    group: GroupId::new(group),
+                    moves,
+                },
+            )],
+        };
         let commands = [
             create,
             join(2),
@@ -296,6 +344,15 @@ mod tests {
             MetaCommand::RaiseSemantics {
                 to: SemanticsVersion::CURRENT,
             },
+            MetaCommand::AddGroups {
+                count: GroupCount::new(5).expect("few"),
+            },
+            MetaCommand::WantPartitions {
+                wishes: vec![(PartitionId::new(9), GroupId::new(4))],
+            },
+            moved(7, 3, 1),
+            moved(9, 4, 1),
+            moved(7, 0, 2),
         ];
         let mut maps: Vec<RoutingMap> = Vec::new();
         for command in commands {

@@ -11,7 +11,7 @@ use ids::NodeId;
 use std::collections::BTreeMap;
 
 /// Of one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NodeMemory {
     /// Bytes of its data, and of what is lastingly allocated beside them.
     pub used: u64,

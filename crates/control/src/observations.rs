@@ -4,7 +4,7 @@ use crate::command::Report;
 use crate::given_up::GivenUp;
 use crate::group::{GroupRef, MemberRole};
 use crate::recovery_source::RecoverySource;
-use ids::{Incarnation, NodeId};
+use ids::{Incarnation, NodeId, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub struct GroupReport {
     pub is_changing: bool,
     /// Whether its state is so small that a learner is filled in no time: nobody notices many of these at once.
     pub is_light: bool,
+    /// The partitions that it hosts and was not founded with, or got back, each with how often it has moved.
+    pub hosted: Vec<(PartitionId, u32)>,
 }
 
 impl GroupReport {

@@ -46,6 +46,7 @@ use crate::command::{MetaCommand, Report};
 use crate::given_up::GivenUp;
 use crate::goal::NodeGoal;
 use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
+use crate::growth::{growth, moved};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::is_outage;
 use crate::permit::{ended, may_add};
@@ -77,6 +78,8 @@ pub struct Pace {
     pub replace_after: Duration,
     /// Newer rules are followed so long after the last node has come to know them: until then nodes can go back to the build that they had.
     pub raise_after: Duration,
+    /// Whether groups are added for nodes that come, and partitions are to move to them.
+    pub splits: bool,
 }
 
 impl Default for Pace {
@@ -90,6 +93,7 @@ impl Default for Pace {
             miss_after: Duration::from_secs(30),
             replace_after: Duration::from_secs(600),
             raise_after: Duration::from_secs(600),
+            splits: false,
         }
     }
 }
@@ -113,6 +117,10 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     let leaving: Vec<ReconcileStep> = leaving.filter(|step| !steps.contains(step)).collect();
     steps.extend(leaving);
     steps.extend(raise(state, observations, pace));
+    steps.extend(moved(state, observations).map(ReconcileStep::Propose));
+    if is_settled && pace.splits {
+        steps.extend(growth(state).map(ReconcileStep::Propose));
+    }
     let mut look = Look {
         state,
         observations,

@@ -12,18 +12,20 @@
 //! 7. Every bound is kept.
 //! 8. A node that was told to go is nobody's target.
 //! 9. Of two nodes that share a group one at most may stop ([`State::check_permits`], `permit.rs`).
+//! 10. What has moved, and what is to, are partitions that there are, in groups that there are; what is to move is not there yet.
 
 use crate::command::Factor;
 use crate::goal::{MovePause, NodeGoal, Rebalance, Resize};
 use crate::group::{Group, GroupRef, MEMBERS_MAX, majority};
+use crate::growth_state::GrowthState;
 use crate::node::{NODES_MAX, Node};
 use crate::permit::{StopPermit, is_lent_twice};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, wire_struct};
 use codec::DecodeError;
 use ids::{
-    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount,
-    SemanticsVersion, Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount,
+    PartitionId, SemanticsVersion, Token,
 };
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +80,8 @@ pub struct State {
     pub(crate) resize: Option<Resize>,
     /// The nodes that may stop.
     pub(crate) permits: BTreeMap<NodeId, StopPermit>,
+    /// What has come of its growth.
+    pub(crate) growth: GrowthState,
 }
 
 wire_struct!(State {
@@ -100,7 +104,7 @@ wire_struct!(State {
     next_incarnation,
     recovered,
     removed,
-} last pause rebalance resize permits);
+} last pause rebalance resize permits growth);
 
 impl Default for State {
     fn default() -> State {
@@ -128,6 +132,7 @@ impl Default for State {
             rebalance: None,
             resize: None,
             permits: BTreeMap::new(),
+            growth: GrowthState::default(),
         }
     }
 }
@@ -141,6 +146,16 @@ impl State {
     /// How many groups of keys there are. None before there is a cluster.
     pub fn group_count(&self) -> Option<GroupCount> {
         GroupCount::new(self.group_count)
+    }
+
+    /// The groups of keys, and what each hosts, as far as is known here. None before there is a cluster.
+    pub fn key_groups(&self) -> Option<Groups> {
+        self.growth.groups(self.group_count()?, self.partition_count()?)
+    }
+
+    /// The partitions that are to go to other groups than those that host them, and where to.
+    pub fn wishes(&self) -> &BTreeMap<PartitionId, GroupId> {
+        &self.growth.wishes
     }
 
     /// How many partitions these host. None before there is a cluster.
@@ -434,6 +449,26 @@ impl State {
                 )?;
                 let all = std::iter::once(GroupRef::Meta).chain(count.iter().map(GroupRef::Data));
                 hold(all.eq(self.groups.keys().copied()), "all groups and no other")?;
+                hold(
+                    self.growth.founded < self.group_count,
+                    "fewer groups at first than now",
+                )?;
+                let groups = self.key_groups().ok_or("groups that host partitions")?;
+                let is_there = |partition: &PartitionId, group: GroupId| {
+                    partition.number() < partitions.get() && group.number() < self.group_count
+                };
+                let mut hosts = self.growth.hosts.iter();
+                hold(
+                    hosts.all(|(partition, host)| host.moves > 0 && is_there(partition, host.group)),
+                    "partitions that have moved to groups",
+                )?;
+                let mut wishes = self.growth.wishes.iter();
+                hold(
+                    wishes.all(|(partition, group)| {
+                        is_there(partition, *group) && groups.host_of(*partition) != *group
+                    }),
+                    "partitions that are to go to other groups",
+                )?;
                 hold(!self.nodes.is_empty(), "a node")?;
             }
         }

@@ -10,8 +10,8 @@
 
 use codec::{DecodeError, Reader, Writer};
 use ids::{
-    Boot, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount,
-    SemanticsVersion, Token,
+    Boot, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, Incarnation, NodeId, PartitionCount,
+    PartitionId, SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -74,6 +74,16 @@ impl Wire for u16 {
 
     fn take(input: &mut Reader<'_>) -> Result<u16, DecodeError> {
         u16::try_from(u64::take(input)?).map_err(|_| input.error("a number below 65,536"))
+    }
+}
+
+impl Wire for u32 {
+    fn put(&self, out: &mut Vec<u8>) {
+        u64::from(*self).put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<u32, DecodeError> {
+        u32::try_from(u64::take(input)?).map_err(|_| input.error("a number of 32 bits"))
     }
 }
 
@@ -377,6 +387,16 @@ impl Wire for DurabilityMode {
     }
 }
 
+impl Wire for GroupCount {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.get().put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<GroupCount, DecodeError> {
+        GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 4,096 groups"))
+    }
+}
+
 impl Wire for PartitionCount {
     fn put(&self, out: &mut Vec<u8>) {
         self.get().put(out);
@@ -387,14 +407,27 @@ impl Wire for PartitionCount {
     }
 }
 
+impl Wire for PartitionId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.number().put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<PartitionId, DecodeError> {
+        u16::take(input).map(PartitionId::new)
+    }
+}
+
+wire_struct!(Host { group, moves });
+
+/// As a cluster is founded.
 impl Wire for Groups {
     fn put(&self, out: &mut Vec<u8>) {
-        self.get().put(out);
+        self.founded().get().put(out);
         self.partitions().get().put(out);
     }
 
     fn take(input: &mut Reader<'_>) -> Result<Groups, DecodeError> {
-        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 4,096 groups"))?;
+        let count = GroupCount::take(input)?;
         let partitions = PartitionCount::take(input)?;
         Groups::new(count, partitions).ok_or(input.error("a partition for each group"))
     }

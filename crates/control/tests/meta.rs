@@ -609,6 +609,7 @@ impl World {
                 unfit: BTreeSet::new(),
                 is_changing: false,
                 is_light: true,
+                hosted: Vec::new(),
             });
             meta.on_group_reports(group_reports.collect(), self.now);
             let lost = self.groups.iter().filter(|(_, group)| !led(group));

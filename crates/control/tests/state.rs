@@ -745,6 +745,7 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
             unfit: std::collections::BTreeSet::new(),
             is_changing: false,
             is_light: true,
+            hosted: Vec::new(),
         };
         let silence = silence.iter();
         let observations = Observations {

@@ -818,7 +818,7 @@ impl Blocking {
         if cx.local.replicas[index].has_log() {
             let group = cx.local.replicas[index].group();
             let lines = self.lines.keys();
-            let its = lines.filter(|(_, key)| group_of_key(cx.local.groups, key) == group);
+            let its = lines.filter(|(_, key)| group_of_key(cx.groups, key) == group);
             self.filled.extend(its.cloned());
         }
     }

@@ -30,15 +30,24 @@ pub(crate) struct ClusterView {
     has_logs: bool,
     /// This worker, how many this node has, and what they share.
     own: (u16, u16),
+    /// As they were founded: which worker has a group, and who has links, is the same whatever is added.
     groups: Groups,
     /// The nodes that have another number of workers than this one, and which.
-    unlike: BTreeMap<NodeId, u16>,
+    unlike: BTreeMap<NodeId, Unlike>,
     /// The nodes that there are all links to. One that has just joined may be there before the layout that names it.
     links: BTreeMap<NodeId, Vec<Link>>,
     /// How the disk here is.
     own_disk: DiskHealth,
     /// Whether any that was in reach was full when this was last asked.
     had_short_disk: bool,
+}
+
+/// A node that has another number of workers than this one.
+#[derive(Clone, Copy)]
+struct Unlike {
+    workers: u16,
+    /// Whether its build knows of links that only groups need that are added.
+    knows_more: bool,
 }
 
 /// The link to a worker of a node, while it is up.
@@ -91,7 +100,8 @@ impl ClusterView {
         self.has_logs = had_logs;
         self.is_spread = !layout.peers.is_empty() || layout.is_durable() || had_logs;
         if let Some(known) = &self.layout
-            && layout.groups.iter().any(|group| group.is_unheard)
+            && (layout.groups.iter().any(|group| group.is_unheard)
+                || layout.groups.len() < known.groups.len())
         {
             Arc::make_mut(&mut layout).keep_unheard(known);
         }
@@ -169,29 +179,29 @@ impl ClusterView {
         self.peers().filter(|node| !self.links.contains_key(node))
     }
 
-    /// Learns how many workers another node has, before anything is said to it.
-    pub(crate) fn set_workers_of(&mut self, node: NodeId, workers: u16) {
+    /// Learns how many workers another node has, before anything is said to it, and whether its build knows of more groups than were founded.
+    pub(crate) fn set_workers_of(&mut self, node: NodeId, workers: u16, knows_more: bool) {
         if self.unlike.contains_key(&node) && mutations::is(Mutation::FormerWorkersKept) {
             return;
         }
         if workers == self.own.1 {
             self.unlike.remove(&node);
         } else {
-            self.unlike.insert(node, workers);
+            self.unlike.insert(node, Unlike { workers, knows_more });
         }
     }
 
     fn workers_of(&self, node: NodeId) -> u16 {
-        self.unlike.get(&node).copied().unwrap_or(self.own.1)
+        self.unlike.get(&node).map_or(self.own.1, |unlike| unlike.workers)
     }
 
     /// The workers of another node that this one has links with.
     pub(crate) fn counterparts(&self, node: NodeId) -> impl Iterator<Item = PeerWorker> + use<> {
         let (worker, workers) = self.own;
-        let others = self
-            .groups
-            .founded_counterparts(worker, workers, self.workers_of(node));
-        others.map(move |worker| PeerWorker { node, worker })
+        let others = self.workers_of(node);
+        let knows_more = self.unlike.get(&node).is_none_or(|unlike| unlike.knows_more);
+        let linked = self.groups.linked_workers((worker, workers), others, knows_more);
+        linked.map(move |worker| PeerWorker { node, worker })
     }
 
     /// A worker of another node that this one has a link with, for what is of no group.
@@ -204,7 +214,7 @@ impl ClusterView {
     pub(crate) fn counterpart(&self, node: NodeId, group: GroupId) -> PeerWorker {
         let worker = match self.unlike.get(&node) {
             None => self.own.0,
-            Some(workers) => self.groups.worker_of(group, *workers),
+            Some(unlike) => self.groups.worker_of(group, unlike.workers),
         };
         PeerWorker { node, worker }
     }

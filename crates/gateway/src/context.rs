@@ -13,7 +13,9 @@ use crate::stats::WorkerStats;
 use crate::timing::Timing;
 use bytes::Bytes;
 use command::Spec;
-use ids::{Boot, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis};
+use ids::{
+    Boot, GroupCount, GroupId, Groups, HashSeed, Host, Monotonic, NodeId, PartitionId, Prng, UnixMillis,
+};
 use keyspace::{EncodingLimits, EventClasses, Moved};
 use options::Settings;
 use peer_wire::{PeerAnswer, PeerMessage};
@@ -118,6 +120,43 @@ impl Context {
             scripts: WorkerScripts::new(!seed),
             outbox: Outbox::new(shared.workers.len()),
             shared,
+        }
+    }
+
+    /// Makes the groups that the layout has and that are not here yet, and learns from it what groups host.
+    pub(crate) fn make_groups(&mut self) {
+        let Some(layout) = self.view.layout() else { return };
+        let count = GroupCount::new(layout.groups.len().try_into().unwrap_or(GroupCount::MAX));
+        let all = count.map_or(self.groups, |count| self.groups.with_more(count));
+        let made = self.local.make(all);
+        for replica in &mut self.local.replicas[made] {
+            replica.state_mut().set_limits(&self.turn, self.limits);
+        }
+        self.shared.note_made(self.worker, all.get());
+        self.follow_groups();
+    }
+
+    /// Uses the groups that all workers of this node have made, and what the layout knows of their hosts.
+    pub(crate) fn follow_groups(&mut self) {
+        let common = GroupCount::new(self.shared.common_groups());
+        let groups = common.map_or(self.groups, |common| self.groups.with_more(common));
+        let hosted = self.view.layout().and_then(|layout| layout.hosted);
+        let newer = hosted.into_iter().flat_map(Groups::moved);
+        self.learn_hosts(groups, newer);
+    }
+
+    /// Learns where partitions are, of these groups, where that is newer than what is known here. What names a group that is not used yet is
+    /// passed over: the layout says it again.
+    pub(crate) fn learn_hosts(
+        &mut self,
+        groups: Groups,
+        newer: impl IntoIterator<Item = (PartitionId, Host)>,
+    ) {
+        let groups = groups.with_hosts(newer);
+        if groups != self.groups {
+            self.groups = groups;
+            self.local.use_groups(groups);
+            self.hosts_version += 1;
         }
     }
 

@@ -143,6 +143,9 @@ impl Gateway {
             .load(std::sync::atomic::Ordering::Relaxed);
         self.cx.view.is_loading = self.cx.shared.loading.has_absent();
         self.follow_settings();
+        if self.cx.shared.common_groups() != self.cx.groups.get() {
+            self.cx.follow_groups();
+        }
         let topology_version = self.cx.shared.topology_version();
         if self.cx.view.topology.is_behind(topology_version) {
             let topology = self.cx.shared.topology();
@@ -865,6 +868,7 @@ impl Gateway {
         let was_durable = self.cx.view.layout().map(Layout::is_durable);
         let is_durable = layout.is_durable();
         self.cx.view.set_layout(layout);
+        self.cx.make_groups();
         if was_durable.is_some_and(|was_durable| was_durable != is_durable) {
             self.seats.on_durability(&mut self.cx, is_durable);
         }
@@ -963,8 +967,9 @@ impl Gateway {
     }
 
     /// Learns how many workers another node has: as many as this one, as long as nothing is told. Told before anything that its workers say.
-    pub fn set_workers_of(&mut self, node: NodeId, workers: u16) {
-        self.cx.view.set_workers_of(node, workers);
+    /// `knows_more`: whether its build knows of groups that are added, as [`ids::SemanticsVersion::PARTITIONS_MOVE`] says.
+    pub fn set_workers_of(&mut self, node: NodeId, workers: u16, knows_more: bool) {
+        self.cx.view.set_workers_of(node, workers, knows_more);
     }
 
     /// The links to a node came up, all that this worker has with workers of it ([`ids::Groups::counterparts`]), or one of them broke.

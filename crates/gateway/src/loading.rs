@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How far a node is with what it reads. Shared by its workers.
 pub struct Loading {
-    /// Of each group: written by the worker that has it, read by all.
+    /// Of each group that there can be: written by the worker that has it, read by all.
     absent: Box<[AtomicBool]>,
     absent_count: AtomicUsize,
     progress: Mutex<Option<LoadProgress>>,
@@ -60,7 +60,7 @@ impl LoadProgress {
 impl Loading {
     pub(crate) fn new(groups: Groups) -> Loading {
         Loading {
-            absent: groups.iter().map(|_| AtomicBool::new(false)).collect(),
+            absent: groups.most().iter().map(|_| AtomicBool::new(false)).collect(),
             absent_count: AtomicUsize::new(0),
             progress: Mutex::default(),
         }

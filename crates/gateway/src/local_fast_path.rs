@@ -252,7 +252,8 @@ pub(crate) fn run_flow(
     let events = scratch.take_events();
     let groups = cx.groups;
     scratch.check_in(|returned| {
-        let index = group_of_key(groups, returned.key()).index() - cx.local.first;
+        let group = group_of_key(groups, returned.key());
+        let index = cx.local.index(group).expect("what is given back was lent here");
         let replica = &mut cx.local.replicas[index];
         match returned {
             Returned::Unchanged(db, object) => replica.state_mut().check_in_object(db, object),

@@ -2,28 +2,39 @@
 //!
 //! What is all here and free is carried out at once, and nothing can come between: whether it is, is asked here.
 //!
+//! Groups that are added while the node runs are made by each worker when it hears of them, and used when all of them have made theirs
+//! (`Shared::common_groups`): until then nobody asks a worker for a group that it does not have.
+//!
 //! Invariants:
-//! 1. The groups of a worker follow one another.
+//! 1. The founded groups of a worker follow one another, and those that were added stand behind them.
 
 use crate::cluster::Visits;
 use crate::endpoint::Scope;
 use crate::program::{Extent, Program, group_of_key, names_more};
 use crate::shared::Shared;
 use command::{CommandRoute, KeyUse, Spec};
-use ids::{Db, GroupId, Groups, HashSeed, Monotonic, Slot};
+use ids::{Db, GroupId, Groups, HashSeed, Monotonic, SemanticsVersion, Slot};
 use keyspace::{EncodingLimits, Event, KEYS_AHEAD};
 use replica::{Member, Operation, Replica, Scratch, Turn, locks_of, with_conditions};
 use resp::Args;
 use std::collections::VecDeque;
+use std::ops::Range;
 use txn::{Locks, Mode};
+
+/// Stands for the index of a group that is not here: a worker has fewer than that.
+const ELSEWHERE: u16 = u16::MAX;
 
 /// See the file's header.
 pub(crate) struct LocalGroups {
-    pub(crate) groups: Groups,
-    /// The worker of each group.
+    /// As they are used: [`Context::groups`](crate::context::Context), which is told of them.
+    groups: Groups,
+    maker: Maker,
+    /// The worker of each group that there can be.
     pub(crate) owners: Vec<u16>,
-    /// The index of the first group that is here.
-    pub(crate) first: usize,
+    /// The index of each group that there can be; [`ELSEWHERE`] if it is not here.
+    indices: Vec<u16>,
+    /// Whether all groups are here.
+    is_whole: bool,
     pub(crate) replicas: Vec<Replica>,
     /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
     pub(crate) scratch: Option<Scratch>,
@@ -39,36 +50,77 @@ pub(crate) struct LocalGroups {
     long_reads: VecDeque<usize>,
 }
 
+/// What groups are made with.
+struct Maker {
+    worker: u16,
+    /// Decides the hash order of keys.
+    secret: HashSeed,
+    semantics: SemanticsVersion,
+    /// How many groups were made of all that there are, those of other workers included.
+    made: u16,
+}
+
+impl Maker {
+    fn hash_seed(&self, group: GroupId) -> HashSeed {
+        let half = |half: u8| {
+            let named = [&group.number().to_le_bytes()[..], &[half]].concat();
+            self.secret.hash(&named).0
+        };
+        HashSeed([half(0), half(1)])
+    }
+}
+
 impl LocalGroups {
     /// Those of a worker, empty. `secret` decides the hash order of their keys.
     pub(crate) fn new(worker: u16, shared: &Shared, secret: HashSeed) -> LocalGroups {
         let (groups, workers) = (shared.groups, shared.workers.len());
         let owner = |group| groups.worker_of(group, workers as u16);
-        let hash_seed = |group: GroupId| {
-            let half = |half: u8| {
-                secret
-                    .hash(&[&group.number().to_le_bytes()[..], &[half]].concat())
-                    .0
-            };
-            HashSeed([half(0), half(1)])
-        };
-        let replica = |group: GroupId| {
-            Replica::new(group, hash_seed(group), groups.founded_range(group)).knows(shared.semantics)
-        };
-        let here = groups.iter().filter(|group| owner(*group) == worker);
-        let replicas: Vec<Replica> = here.map(replica).collect();
-        LocalGroups {
+        let mut local = LocalGroups {
             groups,
-            owners: groups.iter().map(owner).collect(),
-            first: replicas.first().map_or(0, |replica| replica.group().index()),
-            replicas,
+            maker: Maker {
+                worker,
+                secret,
+                semantics: shared.semantics,
+                made: 0,
+            },
+            owners: groups.most().iter().map(owner).collect(),
+            indices: groups.most().iter().map(|_| ELSEWHERE).collect(),
+            is_whole: false,
+            replicas: Vec::new(),
             scratch: None,
             spare: Vec::new(),
             events: Vec::new(),
             activity: 0,
             visits: Visits::default(),
             long_reads: VecDeque::new(),
+        };
+        local.make(groups);
+        local.use_groups(groups);
+        local
+    }
+
+    /// Makes those of these groups that are this worker's and are not here yet, empty. The indices of what was made.
+    pub(crate) fn make(&mut self, groups: Groups) -> Range<usize> {
+        let before = self.replicas.len();
+        for group in groups.iter().skip(usize::from(self.maker.made)) {
+            if self.owner(group) == self.maker.worker {
+                self.indices[group.index()] = self.replicas.len() as u16;
+                let replica = Replica::new(group, self.maker.hash_seed(group), groups.founded_range(group));
+                self.replicas.push(replica.knows(self.maker.semantics));
+            }
         }
+        self.maker.made = self.maker.made.max(groups.get());
+        before..self.replicas.len()
+    }
+
+    /// These are the groups from here on. All of them were made.
+    pub(crate) fn use_groups(&mut self, groups: Groups) {
+        assert!(
+            groups.get() <= self.maker.made,
+            "groups are made before they are used"
+        );
+        self.groups = groups;
+        self.is_whole = groups.iter().all(|group| self.index(group).is_some());
     }
 
     /// A group was asked something: it may write long values from here on.
@@ -93,8 +145,8 @@ impl LocalGroups {
     /// The index of a group's replica, if it lives here.
     #[inline]
     pub(crate) fn index(&self, group: GroupId) -> Option<usize> {
-        let index = group.index().wrapping_sub(self.first);
-        (index < self.replicas.len()).then_some(index)
+        let index = *self.indices.get(group.index())?;
+        (index != ELSEWHERE).then_some(usize::from(index))
     }
 
     /// The same of the group of a key.
@@ -218,7 +270,7 @@ impl LocalGroups {
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
     pub(crate) fn is_idle_and_whole(&self) -> bool {
         let is_free = |replica: &Replica| replica.is_idle() && !replica.has_log();
-        self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(is_free)
+        self.is_whole && self.replicas.iter().all(is_free)
     }
 
     /// Whether all groups of a program live here and are free.

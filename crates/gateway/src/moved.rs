@@ -37,20 +37,13 @@ impl Unplaced {
 }
 
 impl Context {
-    /// Groups have said where partitions are that were sought there. Whether anything of it is new.
-    pub(crate) fn learn_moved(&mut self, elsewhere: &[Moved]) -> bool {
+    /// Groups have said where partitions are that were sought there.
+    pub(crate) fn learn_moved(&mut self, elsewhere: &[Moved]) {
         let known = elsewhere.iter().filter_map(|moved| {
             let (group, moves) = moved.to?;
             Some((moved.partition, Host { group, moves }))
         });
-        let groups = self.groups.with_hosts(known);
-        let is_new = groups != self.groups;
-        if is_new {
-            self.groups = groups;
-            self.local.groups = groups;
-            self.hosts_version += 1;
-        }
-        is_new
+        self.learn_hosts(self.groups, known);
     }
 }
 

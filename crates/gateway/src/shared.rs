@@ -17,7 +17,7 @@ use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{Change, DurabilityChoice, Parameter, SetError, Settings};
 use replica::PieceSizes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,7 +29,8 @@ pub struct Shared {
     pub run_id: String,
     /// When the node started, Unix milliseconds.
     pub started_at: i64,
-    /// How many groups there are.
+    /// The groups as they were when the process started. What they were founded with, and which worker has which, is the same ever after;
+    /// [`Shared::key_groups`] says what there is now.
     pub groups: Groups,
     /// The port of the any-node endpoint.
     pub port: u16,
@@ -68,9 +69,8 @@ pub struct Shared {
     pub(crate) move_budget: MoveBudget,
     settings: Mutex<Held>,
     settings_version: AtomicU64,
-    /// Of each group, whether anything can be done there: written by the worker that it is asked through, read by those whose transactions
-    /// name it.
-    reach: Box<[GroupReach]>,
+    /// What workers tell each other of groups.
+    group_board: GroupBoard,
     /// What it still reads of what it kept.
     pub loading: Loading,
     topology: Mutex<Arc<Topology>>,
@@ -90,6 +90,26 @@ pub struct Shared {
     /// What the world offers, told by the node before its workers start.
     pub hooks: Hooks,
     latency: Mutex<LatencyMonitor>,
+}
+
+/// What the workers tell each other of groups.
+struct GroupBoard {
+    /// How many groups each worker has made, and how many all of them have.
+    made: Mutex<Vec<u16>>,
+    common: AtomicU16,
+    /// Of each group that there can be, whether anything can be done there: written by the worker that it is asked through, read by those
+    /// whose transactions name it.
+    reach: Box<[GroupReach]>,
+}
+
+impl GroupBoard {
+    fn new(groups: Groups, workers: usize) -> GroupBoard {
+        GroupBoard {
+            made: Mutex::new(vec![groups.get(); workers]),
+            common: AtomicU16::new(groups.get()),
+            reach: groups.most().iter().map(|_| GroupReach::default()).collect(),
+        }
+    }
 }
 
 /// What can be done in a group.
@@ -260,7 +280,7 @@ impl Shared {
                 set_here: BTreeSet::new(),
             }),
             settings_version: AtomicU64::new(1),
-            reach: groups.iter().map(|_| GroupReach::default()).collect(),
+            group_board: GroupBoard::new(groups, workers),
             loading: Loading::new(groups),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),
@@ -273,6 +293,25 @@ impl Shared {
             hooks: Hooks::default(),
             latency: Mutex::default(),
         }
+    }
+
+    /// The groups that there are, as the map has them.
+    pub fn key_groups(&self) -> Groups {
+        self.topology().groups()
+    }
+
+    /// How many groups every worker has made: only these are used. Workers compare it once a turn.
+    #[inline]
+    pub(crate) fn common_groups(&self) -> u16 {
+        self.group_board.common.load(Ordering::Acquire)
+    }
+
+    /// A worker has made so many.
+    pub(crate) fn note_made(&self, worker: u16, count: u16) {
+        let mut made = held(&self.group_board.made);
+        made[usize::from(worker)] = count;
+        let common = made.iter().copied().min().unwrap_or(count);
+        self.group_board.common.fetch_max(common, Ordering::Release);
     }
 
     /// Changes with every `CONFIG SET`: workers compare it once a turn.
@@ -377,24 +416,28 @@ impl Shared {
 
     /// Whether nothing that names this group can be done at present.
     pub(crate) fn is_cut_off(&self, group: GroupId) -> bool {
-        self.reach[group.index()].is_cut_off.load(Ordering::Relaxed)
+        self.group_board.reach[group.index()]
+            .is_cut_off
+            .load(Ordering::Relaxed)
     }
 
     /// Whether the leader of a group is out of reach for longer than anybody waits.
     pub(crate) fn set_cut_off(&self, group: GroupId, is_cut_off: bool) {
-        self.reach[group.index()]
+        self.group_board.reach[group.index()]
             .is_cut_off
             .store(is_cut_off, Ordering::Relaxed);
     }
 
     /// Whether nothing is written to this group at present, because disks are full.
     pub(crate) fn is_full(&self, group: GroupId) -> bool {
-        self.reach[group.index()].is_full.load(Ordering::Relaxed)
+        self.group_board.reach[group.index()]
+            .is_full
+            .load(Ordering::Relaxed)
     }
 
     /// Sets it, by whoever has the group.
     pub(crate) fn set_full(&self, group: GroupId, is_full: bool) {
-        self.reach[group.index()]
+        self.group_board.reach[group.index()]
             .is_full
             .store(is_full, Ordering::Relaxed);
     }

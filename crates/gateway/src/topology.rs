@@ -212,12 +212,15 @@ impl Topology {
     /// Whether this node leads `group`.
     #[inline]
     pub fn leads(&self, group: GroupId) -> bool {
-        self.placements[group.index()].leader == Some(self.own)
+        // Of a group that was added since it was made nothing is known.
+        let placement = self.placements.get(group.index());
+        placement.is_some_and(|placement| placement.leader == Some(self.own))
     }
 
     /// Whether this node has a copy of `group` without leading it.
     pub fn follows(&self, group: GroupId) -> bool {
-        self.placements[group.index()].followers.contains(&self.own)
+        let placement = self.placements.get(group.index());
+        placement.is_some_and(|placement| placement.followers.contains(&self.own))
     }
 
     /// The other node that leads the group of `slot`, if one does.
@@ -256,6 +259,11 @@ impl Topology {
             Role::Master => index,
             Role::ReplicaOf(master) => master,
         }
+    }
+
+    /// The groups, as this was made of them.
+    pub fn groups(&self) -> Groups {
+        self.groups
     }
 
     /// The slots that a node leads, as first and last of each range.

@@ -294,6 +294,18 @@ impl Groups {
             .filter(move |other| workers == others || self.share_founded((worker, workers), (*other, others)))
     }
 
+    /// Those of one of them: `knows_more` says whether the other node's build knows of groups that are added.
+    pub fn linked_workers(
+        self,
+        (worker, workers): (u16, u16),
+        others: u16,
+        knows_more: bool,
+    ) -> impl Iterator<Item = u16> {
+        let all = knows_more.then(|| self.counterparts(worker, workers, others));
+        let founded = (!knows_more).then(|| self.founded_counterparts(worker, workers, others));
+        all.into_iter().flatten().chain(founded.into_iter().flatten())
+    }
+
     /// Whether two workers of two nodes, each a number and how many its node has, have one of the founded groups together, or are to have a
     /// link though one of them has none.
     fn share_founded(self, (one, ones): (u16, u16), (other, others): (u16, u16)) -> bool {

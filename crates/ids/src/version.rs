@@ -84,6 +84,6 @@ impl SemanticsVersion {
     pub const HOLDER_READS: SemanticsVersion = SemanticsVersion(5);
     /// Every build that follows these rules takes what has changed in a map in place of the whole. Entries are as before.
     pub const MAP_DIFFERENCES: SemanticsVersion = SemanticsVersion(6);
-    /// From these rules on partitions move between groups.
+    /// From these rules on groups are added to those that a cluster was founded with, and partitions move between groups.
     pub const PARTITIONS_MOVE: SemanticsVersion = SemanticsVersion(7);
 }

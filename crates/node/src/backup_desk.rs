@@ -178,11 +178,8 @@ impl Driver {
 
     /// The worker of a group; of one that there is not, any.
     fn owner(&self, group: GroupId) -> u16 {
-        let (workers, groups) = (
-            usize::from(self.mailboxes.workers()),
-            usize::from(self.shared.groups.get()),
-        );
-        (group.index() * workers / groups).min(workers - 1) as u16
+        let owner = self.shared.groups.worker_of(group, self.mailboxes.workers());
+        owner.min(self.mailboxes.workers() - 1)
     }
 
     fn tell(&self, worker: u16, told: ToWorker) {

@@ -278,7 +278,7 @@ pub(crate) fn begin(
         let identity = Identity {
             cluster: own.cluster,
             node: own.node,
-            groups: groups.count(),
+            groups: groups.founded(),
             secret,
         };
         identity.write(&disk).map_err(in_directory(settings))?;

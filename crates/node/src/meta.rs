@@ -567,7 +567,7 @@ impl Desk {
         }
         drop(known);
         self.say_what_began_anew(&map);
-        if let Some(topology) = view::topology(&map, me, self.shared.groups) {
+        if let Some(topology) = view::topology(&map, me) {
             self.shared.set_topology(topology);
         }
         let mut layout = Layout::of(&map, me, self.started.boot);

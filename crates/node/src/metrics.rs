@@ -302,7 +302,7 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
         "Worker threads.",
         shared.workers.len(),
     );
-    let groups = u64::from(shared.groups.get());
+    let groups = u64::from(shared.key_groups().get());
     page.single(
         "chorale_groups",
         MetricKind::Gauge,

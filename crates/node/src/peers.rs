@@ -17,7 +17,7 @@ use crate::resolver::Resolver;
 use crate::view::{self, View};
 use control::RoutingMap;
 use gateway::{Gateway, LinkStatus, PeerLink};
-use ids::{Boot, ClusterId, GroupCount, Groups, Monotonic, NodeId, PeerWorker, UnixMillis};
+use ids::{Boot, ClusterId, GroupCount, Groups, Monotonic, NodeId, PeerWorker, SemanticsVersion, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{HelloRefusal, Nonce, Peer, Secret, Who};
@@ -86,7 +86,7 @@ struct Linked {
 struct Dialling {
     links: BTreeSet<LinkId>,
     /// How many workers nodes have that have another number than this one.
-    unlike: BTreeMap<NodeId, u16>,
+    unlike: BTreeMap<NodeId, Unlike>,
     /// Since when nodes are missed whose part it is to dial this one.
     missed: BTreeMap<NodeId, Monotonic>,
     /// Whether no map has been seen yet. By the first one this worker dials everybody, whosever part it is: others dial a node that starts
@@ -95,6 +95,14 @@ struct Dialling {
     resolver: Resolver,
     /// As of which all were dialled where their names lead.
     resolver_version: u64,
+}
+
+/// A node that has another number of workers than this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Unlike {
+    workers: u16,
+    /// Whether its build knows of links that only groups need that are added.
+    knows_more: bool,
 }
 
 /// Who this node is to others.
@@ -108,7 +116,7 @@ pub(crate) struct Own {
     pub(crate) groups: Groups,
 }
 
-/// Introduces worker `worker` of so many of this node, which knows of so many groups.
+/// Introduces worker `worker` of so many of this node, whose cluster was founded with so many groups.
 pub(crate) fn greeter(
     who: Who,
     secret: Secret,
@@ -169,7 +177,7 @@ impl Peers {
             who,
             own.secret.clone(),
             (worker, own.workers),
-            Some(own.groups.count()),
+            Some(own.groups.founded()),
             Some(view.clone()),
         );
         Peers {
@@ -328,11 +336,11 @@ impl Peers {
 
     /// The links that this worker has with workers of a node, as far as is known how many that has.
     fn links_to(&self, node: NodeId) -> Vec<LinkId> {
-        let workers = self.dialling.unlike.get(&node).copied();
-        let workers = workers.unwrap_or(self.workers);
-        let counterparts = self
-            .groups
-            .founded_counterparts(self.worker, self.workers, workers);
+        let unlike = self.dialling.unlike.get(&node);
+        let (workers, knows_more) =
+            unlike.map_or((self.workers, true), |unlike| (unlike.workers, unlike.knows_more));
+        let own = (self.worker, self.workers);
+        let counterparts = self.groups.linked_workers(own, workers, knows_more);
         let link = |number| LinkId {
             remote: Remote::Node(node),
             number,
@@ -365,11 +373,16 @@ impl Peers {
             );
             return true;
         }
-        let former = match peer.workers == self.workers {
-            true => self.dialling.unlike.remove(&node),
-            false => self.dialling.unlike.insert(node, peer.workers),
+        let knows_more = peer.semantics >= SemanticsVersion::PARTITIONS_MOVE;
+        let unlike = (peer.workers != self.workers).then_some(Unlike {
+            workers: peer.workers,
+            knows_more,
+        });
+        let former = match unlike {
+            None => self.dialling.unlike.remove(&node),
+            Some(unlike) => self.dialling.unlike.insert(node, unlike),
         };
-        if former.unwrap_or(self.workers) != peer.workers {
+        if former != unlike {
             // Other links are to be dialled, and those let go that are not wanted any more.
             self.view_version = 0;
             self.let_go(node, link, gateway);
@@ -381,7 +394,7 @@ impl Peers {
             connected_at: clock::now(),
             heard_at: clock::now(),
         });
-        gateway.set_workers_of(node, peer.workers);
+        gateway.set_workers_of(node, peer.workers, knows_more);
         // Whoever dials one that the other node does not have is answered by another.
         if peer.worker != link.number || !links.contains(&link) {
             return false;

@@ -5,7 +5,7 @@ use crate::meta::{Granted, Remains};
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use gateway::{GroupPlacement, Layout, NodeHealth, NodeIndex, NodeName, Topology, TopologyNode};
-use ids::{GroupId, Groups, NodeId, UnixMillis};
+use ids::{GroupId, NodeId, UnixMillis};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::PeerBook;
@@ -139,7 +139,8 @@ pub(crate) fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.
-pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<Topology> {
+pub(crate) fn topology(map: &RoutingMap, me: NodeId) -> Option<Topology> {
+    let groups = map.key_groups()?;
     let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
     let nodes = map.nodes.iter().map(|(&node, site)| {
@@ -168,15 +169,11 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<T
         followers.dedup();
         GroupPlacement { leader, followers }
     });
-    let placements: Vec<GroupPlacement> = placements.collect();
-    if placements.len() != usize::from(groups.get()) {
-        return None;
-    }
     Some(Topology::new(
         index(me)?,
         nodes.collect(),
         groups,
-        placements,
+        placements.collect(),
         map.epoch,
     ))
 }

@@ -546,6 +546,8 @@ impl FullNode {
         if self.is_stopping {
             return;
         }
+        // Others may have been added while this one was away.
+        self.groups = map.key_groups().expect("a cluster has groups");
         let mut kept = std::mem::take(kept);
         // What may lack the end is set aside, if the map asks for it.
         let unclean = &self.unclean;
@@ -558,7 +560,7 @@ impl FullNode {
         let identity = Identity {
             cluster: map.cluster.expect("a cluster has a name"),
             node: started.node,
-            groups: self.groups.count(),
+            groups: self.groups.founded(),
             secret: Secret(None),
         };
         if let Err(error) = self.store.write_identity(&identity) {

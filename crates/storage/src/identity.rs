@@ -34,7 +34,7 @@ pub struct Identity {
     pub cluster: ClusterId,
     /// The node.
     pub node: NodeId,
-    /// How many groups the cluster has.
+    /// How many groups the cluster was founded with: by it goes what a worker weighs.
     pub groups: GroupCount,
     /// The cluster's secret.
     pub secret: Secret,

@@ -31,7 +31,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("command", "Spec", 15, FACTS),
     ("consensus", "RaftNode", 33, PARTS),
     ("control", "LeaderState", 15, PARTS),
-    ("control", "State", 23, PARTS),
+    ("control", "State", 24, PARTS),
     ("gateway", "ClientInfo", 24, FACTS),
     (
         "gateway",

@@ -110,6 +110,7 @@ impl Voter {
             // Until a majority of the new voters knows of its end too, as with groups of keys.
             is_changing: !seat.raft.is_known_committed(book.configured),
             is_light: true,
+            hosted: Vec::new(),
         })
     }
 

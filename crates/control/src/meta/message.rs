@@ -27,7 +27,7 @@ use crate::step::Order;
 use crate::wire::{self, Wire, wire_enum, wire_newtype, wire_struct};
 use codec::{DecodeError, Reader, Writer};
 use consensus::{Beat, BeatAnswer, Index, RaftMessage, SnapshotPoint, Term};
-use ids::{Boot, Epoch, Incarnation, NodeId};
+use ids::{Boot, Epoch, Incarnation, NodeId, PartitionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -409,21 +409,87 @@ impl Wire for MetaOutcome {
     }
 }
 
-wire_struct!(NodeHeartbeat {
-    boot,
-    epoch,
-    settings_version,
-    group_reports,
-    recovery_sources,
-    given_up
-} last memory);
-wire_struct!(GroupReport {
-    report,
-    caught_up,
-    unfit,
-    is_changing,
-    is_light
-});
+/// What groups host beside what they were founded with stands behind all else: reports of builds that know of no such thing follow each
+/// other without it.
+type Hosted = BTreeMap<GroupRef, Vec<(PartitionId, u32)>>;
+
+impl Wire for NodeHeartbeat {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.boot.put(out);
+        self.epoch.put(out);
+        self.settings_version.put(out);
+        self.group_reports.put(out);
+        self.recovery_sources.put(out);
+        self.given_up.put(out);
+        let hosted = self
+            .group_reports
+            .iter()
+            .filter(|report| !report.hosted.is_empty());
+        let hosted: Hosted = hosted
+            .map(|report| (report.report.group, report.hosted.clone()))
+            .collect();
+        if hosted.is_empty() {
+            if let Some(memory) = &self.memory {
+                memory.put(out);
+            }
+        } else {
+            self.memory.unwrap_or_default().put(out);
+            hosted.put(out);
+        }
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<NodeHeartbeat, DecodeError> {
+        let mut node_heartbeat = NodeHeartbeat {
+            boot: Wire::take(input)?,
+            epoch: Wire::take(input)?,
+            settings_version: Wire::take(input)?,
+            group_reports: Wire::take(input)?,
+            recovery_sources: Wire::take(input)?,
+            given_up: Wire::take(input)?,
+            memory: None,
+        };
+        if !input.rest().is_empty() {
+            node_heartbeat.memory = Some(Wire::take(input)?);
+        }
+        let mut hosted = Hosted::new();
+        if !input.rest().is_empty() {
+            hosted = Wire::take(input)?;
+            // For nothing stands what is nobody's value.
+            node_heartbeat.memory = node_heartbeat
+                .memory
+                .filter(|memory| *memory != NodeMemory::default());
+        }
+        for report in &mut node_heartbeat.group_reports {
+            report.hosted = hosted.remove(&report.report.group).unwrap_or_default();
+        }
+        match hosted.is_empty() {
+            true => Ok(node_heartbeat),
+            false => Err(input.error("what groups host of which there are reports")),
+        }
+    }
+}
+
+impl Wire for GroupReport {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.report.put(out);
+        self.caught_up.put(out);
+        self.unfit.put(out);
+        self.is_changing.put(out);
+        self.is_light.put(out);
+    }
+
+    fn take(input: &mut Reader<'_>) -> Result<GroupReport, DecodeError> {
+        Ok(GroupReport {
+            report: Wire::take(input)?,
+            caught_up: Wire::take(input)?,
+            unfit: Wire::take(input)?,
+            is_changing: Wire::take(input)?,
+            is_light: Wire::take(input)?,
+            hosted: Vec::new(),
+        })
+    }
+}
+
 wire_struct!(Instruction {
     group,
     generation,

@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const PACE: Pace = Pace {
+    splits: false,
     learners_max: 6,
     learners_of_node_max: 2,
     light_learners_of_node_max: 4,
@@ -568,6 +569,7 @@ impl World {
                 unfit: BTreeSet::new(),
                 is_changing: is_joint || (is_changing && self.is_troubled),
                 is_light: is_light(name),
+                hosted: Vec::new(),
             };
             if is_joint {
                 group.change();

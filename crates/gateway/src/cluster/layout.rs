@@ -3,7 +3,7 @@
 use super::boots::Boots;
 use consensus::Durability;
 use control::{RoutingMap, Standing};
-use ids::{Boot, DurabilityMode, Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub struct Layout {
     pub boot: Boot,
     /// The groups, in order.
     pub groups: Vec<GroupLayout>,
+    /// What these host, as the map has it; none where that is as they were founded.
+    pub hosted: Option<Groups>,
     /// The other nodes that are members.
     pub peers: Vec<NodeId>,
     /// The rules that entries may follow.
@@ -148,6 +150,7 @@ impl Layout {
             me,
             boot,
             groups: groups.collect(),
+            hosted: map.key_groups(),
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
             durability: map.durability,
@@ -190,6 +193,7 @@ impl Layout {
             me,
             boot,
             groups: (0..groups).map(group).collect(),
+            hosted: None,
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
             durability: DurabilityMode::Memory,
@@ -208,6 +212,13 @@ impl Layout {
                 group.clone_from(known);
             }
         }
+        self.keep_added(known);
+    }
+
+    /// Groups never become fewer. A meta group that has begun anew may not know of the last that were added.
+    pub(crate) fn keep_added(&mut self, known: &Layout) {
+        let more = known.groups.iter().skip(self.groups.len());
+        self.groups.extend(more.cloned());
     }
 
     /// A group in it.

@@ -14,7 +14,6 @@ use crate::outbox::Addressee;
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Times};
 use ids::{Boot, Monotonic, NodeId, PeerWorker, UnixMillis};
 use peer_wire::{DiskHealth, PeerMessage};
-use replica::Replica;
 use std::collections::BTreeMap;
 
 /// See the file's header.
@@ -94,15 +93,18 @@ impl Peers {
     /// Another node claims to lead groups. Replicas that panicked over it are answered.
     pub(crate) fn on_beat(&mut self, cx: &mut Context, from: PeerWorker, beat: Beat) -> Broken {
         let now = cx.now;
-        let (first, replicas) = (cx.local.first, &mut cx.local.replicas);
+        let local = &mut cx.local;
         let mut broken = Vec::new();
         let Some(peer) = self.peers.get_mut(&from) else {
             return broken;
         };
         let answer = peer.listener.on_beat(beat, |claim| {
-            let index = claim.group.index().wrapping_sub(first);
-            let raft = replicas.get_mut(index).and_then(Replica::raft_mut);
-            let Some(raft) = raft else { return false };
+            let Some(index) = local.index(claim.group) else {
+                return false;
+            };
+            let Some(raft) = local.replicas[index].raft_mut() else {
+                return false;
+            };
             let confirmed = guard(|| raft.confirm(claim, now));
             confirmed.unwrap_or_else(|words| {
                 broken.push((index, words));
@@ -127,8 +129,10 @@ impl Peers {
             return broken;
         };
         peer.beats.on_answer(answer, now, |claim, sent| {
-            let index = claim.group.index().wrapping_sub(local.first);
-            let Some(raft) = local.replicas.get_mut(index).and_then(Replica::raft_mut) else {
+            let Some(index) = local.index(claim.group) else {
+                return;
+            };
+            let Some(raft) = local.replicas[index].raft_mut() else {
                 return;
             };
             let told = guard(|| match sent {

@@ -543,7 +543,7 @@ impl<'a> Report<'a> {
 
     fn chorale(&mut self) {
         self.field("workers", self.shared.workers.len());
-        self.field("groups", self.shared.groups.get());
+        self.field("groups", self.shared.key_groups().get());
         self.total("turns");
         self.total("hops");
         self.total("transactions");

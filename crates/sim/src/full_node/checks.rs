@@ -23,7 +23,7 @@ use control::{Factor, GroupRef, NodeGoal, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
-use ids::{Boot, Epoch, GroupId, Groups, Incarnation, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -546,7 +546,8 @@ fn check_placed(state: &State, gone: usize) -> Result<(), String> {
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.
-pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<Topology> {
+pub(crate) fn topology(map: &RoutingMap, me: NodeId) -> Option<Topology> {
+    let groups = map.key_groups()?;
     let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
     let nodes = numbers.iter().map(|node| TopologyNode {

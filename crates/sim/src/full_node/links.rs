@@ -213,7 +213,7 @@ impl Links {
             return vec![(machine, 0)];
         }
         let (own, others) = (self.workers.into(), self.workers_on(machine).into());
-        let numbers = self.groups.founded_counterparts(self.number.into(), own, others);
+        let numbers = self.groups.counterparts(self.number.into(), own, others);
         numbers.map(|number| (machine, number as u8)).collect()
     }
 

@@ -190,7 +190,7 @@ impl Serving {
 
     /// Tells clients of a version of the cluster; where the others are then.
     pub(crate) fn learn(&self, map: &RoutingMap) -> PeerBook {
-        if let Some(topology) = checks::topology(map, self.node, self.groups) {
+        if let Some(topology) = checks::topology(map, self.node) {
             self.shared.set_topology(topology);
         }
         book(map, self.node)

@@ -231,7 +231,7 @@ impl Worker {
             self.gateway.received(lent());
             match event {
                 Event::Node(node, workers, is_up) => {
-                    self.gateway.set_workers_of(node, workers);
+                    self.gateway.set_workers_of(node, workers, true);
                     self.gateway.on_link(node, is_up);
                 }
                 Event::Link(contact, is_up) => {

@@ -48,6 +48,7 @@ impl StubGroup {
             unfit: BTreeSet::new(),
             is_changing: false,
             is_light: true,
+            hosted: Vec::new(),
         })
     }
 

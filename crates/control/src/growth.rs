@@ -1,0 +1,210 @@
+//! How many groups a cluster is to have, and which partitions are to move so that each group hosts about as many as any other.
+//!
+//! ```text
+//!   nodes that stay, by weight --> so many groups --more than there are--> AddGroups --placed and filled--> WantPartitions, a few at a time
+//!                                                  leaders: it is here now --> PartitionsMoved --> the next few
+//! ```
+//!
+//! Groups are added for as many workers as there are, as a cluster of three nodes is founded with two for each. They never become fewer. A
+//! partition goes only to a group that has all its replicas, and of each group one at a time.
+
+use crate::command::MetaCommand;
+use crate::group::GroupRef;
+use crate::node::WEIGHT_PERCENT;
+use crate::observations::Observations;
+use crate::state::State;
+use ids::{GroupCount, GroupId, Groups, Host, PartitionId, SemanticsVersion};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Groups for each worker: when a node dies, the two that a worker of it led can go to different nodes.
+const GROUPS_PER_WORKER: u64 = 2;
+
+/// A node of the usual weight has at most so many workers, as far as anybody knows: see `weight_percent` in `node`.
+const USUAL_WORKERS_MAX: u16 = 64;
+
+/// What leaders say that they host, and that is newer than what is known.
+pub(crate) fn moved(state: &State, observations: &Observations) -> Option<MetaCommand> {
+    if state.semantics() < SemanticsVersion::PARTITIONS_MOVE {
+        return None;
+    }
+    let groups = state.key_groups()?;
+    let mut hosts: Vec<(PartitionId, Host)> = Vec::new();
+    for (name, seen) in &observations.groups {
+        let GroupRef::Data(group) = *name else { continue };
+        let known = state.groups().get(name);
+        if known.is_none_or(|known| seen.report.generation < known.generation) {
+            continue;
+        }
+        let is_newer = |&(partition, moves): &(PartitionId, u32)| {
+            partition.number() < groups.partitions().get() && moves > groups.moves_of(partition)
+        };
+        let newer = seen.hosted.iter().copied().filter(is_newer);
+        hosts.extend(newer.map(|(partition, moves)| (partition, Host { group, moves })));
+    }
+    (!hosts.is_empty()).then_some(MetaCommand::PartitionsMoved { hosts })
+}
+
+/// The next step of the growth, while everything else is where it is to be.
+pub(crate) fn growth(state: &State) -> Option<MetaCommand> {
+    if state.semantics() < SemanticsVersion::PARTITIONS_MOVE || state.pause().is_some() {
+        return None;
+    }
+    let groups = state.key_groups()?;
+    let count = wanted(state, groups);
+    if count.get() > groups.get() {
+        // What is still to be filled comes first.
+        return (state.moves_left() == 0).then_some(MetaCommand::AddGroups { count });
+    }
+    let is_whole = |group: GroupId| {
+        let group = state.groups().get(&GroupRef::Data(group));
+        group.is_some_and(|group| group.moves_left() == 0 && !group.is_over() && !group.is_unheard)
+    };
+    let wishes = next_moves(groups, state.wishes(), is_whole);
+    (!wishes.is_empty()).then_some(MetaCommand::WantPartitions { wishes })
+}
+
+/// How many groups there are to be for the nodes that stay.
+fn wanted(state: &State, groups: Groups) -> GroupCount {
+    let usual = (groups.founded().get() / GroupCount::PER_WORKER).clamp(1, USUAL_WORKERS_MAX);
+    let weights = state
+        .staying()
+        .map(|node| u64::from(state.nodes()[&node].placed.weight_percent));
+    let workers = weights.sum::<u64>() * u64::from(usual) / u64::from(WEIGHT_PERCENT);
+    let wanted = (workers * GROUPS_PER_WORKER).min(GroupCount::MAX.into()) as u16;
+    let wanted = GroupCount::new(wanted).map(|wanted| groups.with_more(wanted));
+    wanted.map_or(groups.count(), Groups::count)
+}
+
+/// Which partitions are to go where next, beside those that are to already: of each group that has more than its share, unless one of it is
+/// on its way, to one that has less. As few move, all together, as can be.
+fn next_moves(
+    groups: Groups,
+    wishes: &BTreeMap<PartitionId, GroupId>,
+    may_take: impl Fn(GroupId) -> bool,
+) -> Vec<(PartitionId, GroupId)> {
+    let mut sizes = vec![0_usize; usize::from(groups.get())];
+    let mut gives = vec![false; sizes.len()];
+    // The last one of each group that is to stay: runs of slots remain whole.
+    let mut last: Vec<Option<PartitionId>> = vec![None; sizes.len()];
+    for partition in (0..groups.partitions().get()).map(PartitionId::new) {
+        let host = groups.host_of(partition).index();
+        match wishes.get(&partition) {
+            Some(to) => {
+                sizes[to.index()] += 1;
+                gives[host] = true;
+            }
+            None => {
+                sizes[host] += 1;
+                last[host] = Some(partition);
+            }
+        }
+    }
+    let (base, extra) = {
+        let partitions = usize::from(groups.partitions().get());
+        (partitions / sizes.len(), partitions % sizes.len())
+    };
+    // Whoever has most keeps one more where the share is no whole number.
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|group| (Reverse(sizes[*group]), *group));
+    let mut share = vec![base; sizes.len()];
+    order[..extra].iter().for_each(|group| share[*group] += 1);
+    let mut moves = Vec::new();
+    for from in order {
+        let Some(partition) = last[from].filter(|_| sizes[from] > share[from] && !gives[from]) else {
+            continue;
+        };
+        let lacking = (0..sizes.len()).filter(|to| sizes[*to] < share[*to]);
+        let takers = lacking.filter(|to| may_take(GroupId::new(*to as u16)));
+        let Some(to) = takers.max_by_key(|to| (share[*to] - sizes[*to], Reverse(*to))) else {
+            break;
+        };
+        sizes[from] -= 1;
+        sizes[to] += 1;
+        moves.push((partition, GroupId::new(to as u16)));
+    }
+    moves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::PartitionCount;
+
+    fn count(count: u16) -> GroupCount {
+        GroupCount::new(count).expect("a valid count")
+    }
+
+    fn founded(groups: u16, partitions: u16) -> Groups {
+        let partitions = PartitionCount::new(partitions).expect("a valid count");
+        Groups::new(count(groups), partitions).expect("no more groups than partitions")
+    }
+
+    fn sizes(groups: Groups) -> Vec<usize> {
+        groups
+            .iter()
+            .map(|group| groups.partitions_of(group).count())
+            .collect()
+    }
+
+    /// Moves what is wanted, the oldest wish first in every second round, until nothing is. How many have moved.
+    fn settle(mut groups: Groups, may_take: impl Fn(GroupId) -> bool) -> (Groups, usize) {
+        let mut wishes: BTreeMap<PartitionId, GroupId> = BTreeMap::new();
+        let mut moved = 0;
+        for round in 0.. {
+            assert!(round < 10_000, "it ends");
+            for (partition, to) in next_moves(groups, &wishes, &may_take) {
+                assert_eq!(wishes.insert(partition, to), None, "it is not on its way");
+                assert!(may_take(to) && groups.host_of(partition) != to);
+            }
+            let mut from: Vec<GroupId> = wishes
+                .keys()
+                .map(|partition| groups.host_of(*partition))
+                .collect();
+            from.sort_unstable();
+            assert!(from.is_sorted_by(|one, next| one < next), "one of each group");
+            let Some((partition, to)) = wishes.pop_first() else {
+                break;
+            };
+            groups = groups.with_host(partition, to, groups.moves_of(partition) + 1);
+            moved += 1;
+        }
+        (groups, moved)
+    }
+
+    #[test]
+    fn partitions_go_to_groups_that_were_added_until_all_have_as_many_and_no_more_move_than_must() {
+        for (first, more, partitions) in [
+            (6, 7, 256),
+            (6, 24, 256),
+            (1, 2, 3),
+            (12, 13, 12),
+            (5, 100, 256),
+            (6, 256, 256),
+        ] {
+            let groups = founded(first, partitions).with_more(count(more));
+            let (after, moved) = settle(groups, |_| true);
+            let sizes = sizes(after);
+            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            assert!(most - least <= 1, "{first} and {more}: {sizes:?}");
+            let added: usize = sizes[usize::from(first)..].iter().sum();
+            assert_eq!(moved, added, "{first} and {more}");
+        }
+    }
+
+    #[test]
+    fn a_group_that_lacks_replicas_is_given_nothing() {
+        let groups = founded(6, 256).with_more(count(8));
+        let (after, _) = settle(groups, |group| group != GroupId::new(7));
+        assert_eq!(after.partitions_of(GroupId::new(7)).count(), 0);
+        assert_eq!(after.partitions_of(GroupId::new(6)).count(), 32);
+        assert!(next_moves(groups, &BTreeMap::new(), |_| false).is_empty());
+    }
+
+    #[test]
+    fn nothing_moves_where_all_have_as_many() {
+        for (first, partitions) in [(6, 256), (7, 256), (12, 12)] {
+            assert!(next_moves(founded(first, partitions), &BTreeMap::new(), |_| true).is_empty());
+        }
+    }
+}
