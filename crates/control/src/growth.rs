@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Groups are added for as many workers as there are, as a cluster of three nodes is founded with two for each. They never become fewer. A
-//! partition goes only to a group that has all its replicas, and of each group one at a time.
+//! partition goes only from and to groups that have all their replicas, and of each group one at a time: states that are on their way to
+//! somebody begin anew when one comes or goes.
 
 use crate::command::MetaCommand;
 use crate::group::GroupRef;
@@ -77,11 +78,11 @@ fn wanted(state: &State, groups: Groups) -> GroupCount {
 }
 
 /// Which partitions are to go where next, beside those that are to already: of each group that has more than its share, unless one of it is
-/// on its way, to one that has less. As few move, all together, as can be.
+/// on its way, to one that has less, both of which may take part. As few move, all together, as can be.
 fn next_moves(
     groups: Groups,
     wishes: &BTreeMap<PartitionId, GroupId>,
-    may_take: impl Fn(GroupId) -> bool,
+    may_move: impl Fn(GroupId) -> bool,
 ) -> Vec<(PartitionId, GroupId)> {
     let mut sizes = vec![0_usize; usize::from(groups.get())];
     let mut gives = vec![false; sizes.len()];
@@ -111,11 +112,12 @@ fn next_moves(
     order[..extra].iter().for_each(|group| share[*group] += 1);
     let mut moves = Vec::new();
     for from in order {
-        let Some(partition) = last[from].filter(|_| sizes[from] > share[from] && !gives[from]) else {
+        let may_give = sizes[from] > share[from] && !gives[from] && may_move(GroupId::new(from as u16));
+        let Some(partition) = last[from].filter(|_| may_give) else {
             continue;
         };
         let lacking = (0..sizes.len()).filter(|to| sizes[*to] < share[*to]);
-        let takers = lacking.filter(|to| may_take(GroupId::new(*to as u16)));
+        let takers = lacking.filter(|to| may_move(GroupId::new(*to as u16)));
         let Some(to) = takers.max_by_key(|to| (share[*to] - sizes[*to], Reverse(*to))) else {
             break;
         };

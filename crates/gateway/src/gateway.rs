@@ -716,6 +716,7 @@ impl Gateway {
         if !self.unplaced.is_empty() {
             self.place_unplaced();
         }
+        self.begin_wanted_move();
         if self.cx.view.is_spread && self.hosts_seen != self.cx.hosts_version {
             self.hosts_seen = self.cx.hosts_version;
             self.blocking.on_new_hosts(&mut self.cx);

@@ -14,7 +14,7 @@
 use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::program::Program;
-use ids::{GroupId, Host, Monotonic};
+use ids::{GroupId, Host, Monotonic, PartitionId};
 use keyspace::Moved;
 use replica::{Operation, Output, ReplyTo, Request, UNREACHABLE};
 use std::collections::VecDeque;
@@ -48,6 +48,25 @@ impl Context {
 }
 
 impl Gateway {
+    /// Begins to move one of the partitions that are to go to other groups, if this worker leads the group that hosts it and moves none.
+    pub(crate) fn begin_wanted_move(&mut self) {
+        let cx = &self.cx;
+        if !self.coordinator.may_move(cx.now) {
+            return;
+        }
+        let Some(layout) = cx.view.layout() else { return };
+        let is_ours = |(partition, to): &(&PartitionId, &GroupId)| {
+            let index = cx.local.index(cx.groups.host_of(**partition))?;
+            let replica = &cx.local.replicas[index];
+            let may_go = replica.leader().is_some() && replica.keyspace().hosts(**partition);
+            (may_go && to.number() < cx.groups.get()).then_some((index, **partition, **to))
+        };
+        if let Some((index, partition, to)) = layout.wishes.iter().find_map(|wish| is_ours(&wish)) {
+            self.coordinator.begin_move(&mut self.cx, index, partition, to);
+            self.route();
+        }
+    }
+
     /// Keys of what was sent to a group belong to others.
     pub(crate) fn on_moved(
         &mut self,

@@ -309,7 +309,7 @@ impl Keyspace {
     /// Those of them that have keys.
     pub fn partitions_in_use(&self) -> Vec<PartitionId> {
         let range = self.placing.range();
-        let mut databases = || self.databases.iter().take(Db::KEPT.into());
+        let databases = || self.databases.iter().take(Db::KEPT.into());
         let mut all = self.hosted();
         all.retain(|partition| {
             let index = range.index(*partition);

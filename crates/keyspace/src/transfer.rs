@@ -74,6 +74,9 @@ const LAGGING_CHUNKS_MAX: u32 = 16;
 /// Chunks full of pieces of parts that were gone before they were sent, of a group that holds less than that.
 const VAIN_CHUNKS_MAX: usize = 64;
 
+/// Keys of a partition that may have changed since its newest chunk: they come with the last one. While it is written to, some always have.
+const PARTITION_LEFT_MAX: usize = 256;
+
 const FORMAT: u8 = 5;
 
 /// The same of a group that does not host what it was made with, or will not.
@@ -255,7 +258,7 @@ impl Transfer {
         ObjectsStep::More(chunk)
     }
 
-    /// The same of one partition: records alone, and large values whole.
+    /// The same of one partition: records alone, and large values whole. It is ready when little is left.
     pub(crate) fn next_of_partition(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> ObjectsStep {
         let Some(mut databases) = keyspace.take_changes(self.id) else {
             return ObjectsStep::Lost;
@@ -263,7 +266,8 @@ impl Transfer {
         if databases.iter().any(|changes| changes.is_lost) {
             return ObjectsStep::Lost;
         }
-        if databases.iter().all(Changes::is_ready) {
+        let left: usize = databases.iter().map(|changes| changes.changed.len()).sum();
+        if databases.iter().all(Changes::is_covered) && left <= PARTITION_LEFT_MAX {
             keyspace.put_changes(databases);
             return ObjectsStep::Ready;
         }

@@ -206,9 +206,14 @@ impl Replica {
         self.state.keyspace_mut().end_copy();
     }
 
-    /// See [`Keyspace::begin_partition_copy`].
+    /// See [`Keyspace::begin_partition_copy`]. `None` too if the state is being sent to somebody, or copied: that would have to begin again when
+    /// the partition goes.
     pub fn begin_partition_copy(&mut self, partition: PartitionId) -> Option<PartitionCopy> {
-        self.state.keyspace_mut().begin_partition_copy(partition)
+        let keyspace = self.state.keyspace_mut();
+        match keyspace.has_transfers() {
+            true => None,
+            false => keyspace.begin_partition_copy(partition),
+        }
     }
 
     /// See [`PartitionCopy::next`].

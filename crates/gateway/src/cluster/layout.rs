@@ -3,7 +3,7 @@
 use super::boots::Boots;
 use consensus::Durability;
 use control::{RoutingMap, Standing};
-use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, Incarnation, NodeId, PartitionId, SemanticsVersion};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ pub struct Layout {
     pub groups: Vec<GroupLayout>,
     /// What these host, as the map has it; none where that is as they were founded.
     pub hosted: Option<Groups>,
+    /// Partitions that are to go to another group.
+    pub wishes: BTreeMap<PartitionId, GroupId>,
     /// The other nodes that are members.
     pub peers: Vec<NodeId>,
     /// The rules that entries may follow.
@@ -151,6 +153,7 @@ impl Layout {
             boot,
             groups: groups.collect(),
             hosted: map.key_groups(),
+            wishes: map.growth.wishes.clone(),
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
             durability: map.durability,
@@ -194,6 +197,7 @@ impl Layout {
             boot,
             groups: (0..groups).map(group).collect(),
             hosted: None,
+            wishes: BTreeMap::new(),
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
             durability: DurabilityMode::Memory,

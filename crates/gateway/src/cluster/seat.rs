@@ -5,7 +5,7 @@ use super::visits::QUIET_MAX;
 use super::{GroupLayout, HandoverImage, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{Configuration, GroupRef, GroupReport, MemberRole, Order, RecoverySource, Report};
-use ids::{GroupId, Incarnation, Monotonic, NodeId, PartitionId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use mutations::Mutation;
 use replica::{Effects, Input, LogBase, Member, MemberCounts, Replica, Request, Turn};
 use std::collections::BTreeMap;
@@ -691,14 +691,8 @@ impl Seat {
             // knows of its end, the group would be counted on to bear the leader's death, and could not.
             is_changing: members.is_joint() || !raft.is_known_committed(member.members_at()),
             is_light: replica.memory() <= LIGHT_BYTES_MAX,
-            hosted: Seat::moved_partitions_hosted(replica),
+            hosted: replica.keyspace().moved_here().collect(),
         })
-    }
-
-    /// The partitions that a group hosts and was not founded with, or got back, each with how often it has moved: what its leader has
-    /// applied. None as yet, since none moves.
-    fn moved_partitions_hosted(_replica: &Replica) -> Vec<(PartitionId, u32)> {
-        Vec::new()
     }
 
     /// Whether a member has all, or nearly all, of the log.

@@ -15,7 +15,7 @@
 use super::Coordinator;
 use crate::context::Context;
 use crate::copy_pace::CopyPace;
-use ids::{GroupId, Monotonic, PartitionId, UnixMillis};
+use ids::{GroupId, Monotonic, PartitionId, SemanticsVersion, UnixMillis};
 use keyspace::{PartitionCopy, PartitionCopyStep, PartitionStep};
 use replica::{Assignment, Part, Replica, Replies, Request};
 use std::time::Duration;
@@ -70,6 +70,8 @@ struct Move {
     source: GroupId,
     target: GroupId,
     participants: Participants,
+    /// How often it will have moved then; 0 as long as the source was not asked.
+    moves: u32,
     phase: MovePhase,
     /// Since when it is in this phase, or since when a piece was last taken.
     since: Monotonic,
@@ -133,11 +135,12 @@ impl Coordinator {
     pub(crate) fn begin_move(&mut self, cx: &mut Context, index: usize, partition: PartitionId, target: GroupId) {
         let replica = &mut cx.local.replicas[index];
         let source = replica.group();
-        if source == target || replica.leader().is_none() || !self.may_move(cx.now) {
+        let may = cx.turn.semantics >= SemanticsVersion::PARTITIONS_MOVE && self.may_move(cx.now);
+        if source == target || replica.leader().is_none() || !may {
             return;
         }
         let Some(copy) = replica.begin_partition_copy(partition) else {
-            // It is not here, or many replicas are given the state just now.
+            // It is not here, or somebody is given the state just now.
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
             return;
         };
@@ -150,6 +153,7 @@ impl Coordinator {
             source,
             target,
             participants,
+            moves: 0,
             phase: MovePhase::Copies {
                 copy,
                 sent: 0,
@@ -235,16 +239,14 @@ impl Coordinator {
         let MovePhase::Copies { copy, sent, .. } = it.phase else {
             return;
         };
-        let moves = match source_replica(cx, it.source) {
-            Some(replica) => replica.keyspace().moves_of(it.partition) + 1,
-            None => 0,
-        };
+        let source = source_replica(cx, it.source);
+        it.moves = source.map_or(0, |replica| replica.keyspace().moves_of(it.partition) + 1);
         it.phase = MovePhase::Leaves { copy, pieces: sent };
         it.since = cx.now;
         let step = PartitionStep::Leave {
             partition: it.partition,
             to: it.target,
-            moves,
+            moves: it.moves,
         };
         let source = it.source;
         let part = it.part(step);
@@ -333,11 +335,10 @@ impl Coordinator {
 
     fn end_move(&mut self, cx: &mut Context, is_committed: bool) {
         let Some(it) = self.take_move(cx) else { return };
-        let (txn, partition, source, target) = (it.txn, it.partition, it.source, it.target);
+        let (txn, partition, source, target, moves) = (it.txn, it.partition, it.source, it.target, it.moves);
         if is_committed {
             self.moving.done += 1;
             self.moving.rests_until = cx.now;
-            let moves = cx.groups.moves_of(partition) + 1;
             cx.learn_host(partition, target, moves);
         } else {
             self.moving.given_up += 1;

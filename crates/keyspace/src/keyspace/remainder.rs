@@ -160,6 +160,11 @@ impl Keyspace {
         self
     }
 
+    /// Whether a transfer or a copy of this state is under way.
+    pub fn has_transfers(&mut self) -> bool {
+        self.databases[0].changes().iter().any(|changes| !changes.is_lost)
+    }
+
     /// Whether changes are remembered for this transfer.
     pub(crate) fn has_changes(&self, transfer: u64) -> bool {
         self.databases[0].remembers_for(transfer)

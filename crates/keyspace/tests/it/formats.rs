@@ -1,9 +1,9 @@
 //! Entries as they are, byte for byte: logs and links hold them.
 
-use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, SemanticsVersion, UnixMillis, Version};
+use ids::{Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, SemanticsVersion, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Entry, EntryBuf, EntryOperation,
-    Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Operations, Pairs, Piece,
+    ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Enter, Entry, EntryBuf, EntryOperation,
+    Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Operations, Pairs, PartitionStep, Piece,
     Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
 };
 use resp::{ArgsBuf, Protocol};
@@ -221,6 +221,37 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Entr
             }),
         ),
         ("staged", EntryOperation::Staged { number: 4 }),
+        (
+            "prepare to leave",
+            prepare(Work::Move(PartitionStep::Leave {
+                partition: PartitionId::new(7),
+                to: GroupId::new(2),
+                moves: 3,
+            })),
+        ),
+        (
+            "prepare to enter",
+            prepare(Work::Move(PartitionStep::Enter(Box::new(Enter {
+                partition: PartitionId::new(7),
+                moves: 3,
+                pieces: 2,
+                time: UnixMillis(4),
+                applied: Version(9),
+                swapped: vec![Version(8)],
+                records: b"records".to_vec(),
+                requests: b"requests".to_vec(),
+            })))),
+        ),
+        (
+            "arrive",
+            EntryOperation::Arrive(ArrivingPiece {
+                txn: TXN,
+                partition: PartitionId::new(7),
+                number: 2,
+                seed: HashSeed([5, 6]),
+                records: b"records",
+            }),
+        ),
         (
             "resume",
             EntryOperation::Resume(Resume {
