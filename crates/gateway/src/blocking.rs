@@ -536,7 +536,7 @@ impl Blocking {
     /// More is known of who hosts what: those who wait for keys of several groups, or of workers, wait where these are now.
     pub(crate) fn on_new_hosts(&mut self, cx: &mut Context) {
         let waits = |blocked: &Blocked| {
-            !blocked.is_in_group && !blocked.is_trying && !blocked.is_leaving && !blocked.workers.is_empty()
+            !blocked.is_in_group && !blocked.is_trying && !blocked.is_leaving && !blocked.is_resolving
         };
         let all = self.blocked.iter().filter(|(_, blocked)| waits(blocked));
         for token in all.map(|(token, _)| *token).collect::<Vec<u64>>() {
@@ -549,7 +549,7 @@ impl Blocking {
 
     /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there. `false` if
     /// `reply_to` is not one's.
-    pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo) -> bool {
+    pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, from: GroupId) -> bool {
         let token = reply_to.connection;
         let is_leaving = self.leaving.remove(&(token, reply_to.sequence));
         let blocked = self.blocked.get_mut(&token);
@@ -562,11 +562,15 @@ impl Blocking {
             return true;
         }
         blocked.is_in_group = false;
+        let groups = Program::single(blocked.operation.clone()).extent(cx.groups).groups;
         if let Some(ending) = blocked.ending.take() {
             self.unblock(cx, token, ending);
         } else if blocked.has_hung_up {
             blocked.is_trying = false;
             cx.deliver(Delivery::HungUp { connection: token });
+        } else if groups[..] == [from] {
+            // It tries when more is known of where its keys are.
+            (blocked.is_trying, blocked.group) = (false, None);
         } else {
             self.try_again(cx, token);
         }

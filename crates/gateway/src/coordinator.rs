@@ -2728,6 +2728,9 @@ impl Coordinator {
     /// A group could not be asked, or what came of it is not known.
     pub(crate) fn on_failed_transaction(&mut self, cx: &mut Context, txn: TxnId, error: &'static str) {
         let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
+        if self.on_failed_move(cx, txn, is_certain) {
+            return;
+        }
         let Some(open) = self.open_of(txn) else { return };
         match open.phase {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in

@@ -241,7 +241,10 @@ impl<'a> Dispatch<'a> {
         cx.timing.is_ours = false;
         let owner = cx.local.owner(group);
         let asked = connection.session.asked(spec, args, is_free, cx.frame.as_ref());
-        cx.outbox.mailbox_batch(owner).push_command(reply_to, &asked);
+        let group = (spec.route != CommandRoute::Scan).then_some(group);
+        cx.outbox
+            .mailbox_batch(owner)
+            .push_command(reply_to, group, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -498,7 +501,9 @@ impl<'a> Dispatch<'a> {
         // It is measured where it is carried out.
         cx.timing.is_ours = false;
         let asked = connection.session.asked(spec, args, false, cx.frame.as_ref());
-        cx.outbox.mailbox_batch(worker).push_command(reply_to, &asked);
+        cx.outbox
+            .mailbox_batch(worker)
+            .push_command(reply_to, None, &asked);
     }
 
     /// `SCAN`.

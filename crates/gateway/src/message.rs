@@ -33,6 +33,8 @@ pub enum Message {
     Execute {
         /// Where the answer goes.
         reply_to: ReplyTo,
+        /// The group of its keys, as the sender knows it; none of a script, or of what goes through all keys.
+        group: Option<GroupId>,
         /// Which one.
         command: Carried,
     },
@@ -265,13 +267,17 @@ impl MailboxBatch {
     }
 
     /// Puts a command in.
-    pub fn push_command(&mut self, reply_to: ReplyTo, asked: &Asked<'_>) {
+    pub fn push_command(&mut self, reply_to: ReplyTo, group: Option<GroupId>, asked: &Asked<'_>) {
         let words = match asked.frame {
             Some(frame) => self.push_framed(asked.args, frame),
             None => self.push_words(asked.args.iter()),
         };
         let command = Carried::new(asked, words);
-        self.push(Message::Execute { reply_to, command });
+        self.push(Message::Execute {
+            reply_to,
+            group,
+            command,
+        });
     }
 
     /// Puts in a part of a command that the receiver decides as last agent: these of its words.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A group that answers Moved has done nothing, and keeps that answer as it keeps any other ([decision 0074]): so what is sent on is carried out
-//! once. What one connection has sent to one slot is never under way to two groups, but for what is sent on, and that keeps its order: who
-//! has something under way that was sent by an older table waits ([`may_change_groups`](crate::in_flight::may_change_groups)).
+//! once. What one connection has sent to one slot is never under way to two groups, but for what is sent on, in its order: as soon as
+//! anything is, whoever has something under way waits with what names the same slots ([`may_change_groups`](crate::in_flight::may_change_groups)).
 //!
 //! [decision 0074]: ../../../docs/decisions/0074-partitions-move.md
 
@@ -26,7 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Commands whose group nobody knows at present, in the order in which they came. Bounded by the connections: each has a bounded number of
 /// these under way.
 #[derive(Default)]
-pub(crate) struct Unplaced(VecDeque<(ReplyTo, Box<Operation>, Monotonic)>);
+pub(crate) struct Unplaced(VecDeque<UnplacedCommand>);
+
+struct UnplacedCommand {
+    reply_to: ReplyTo,
+    command: Box<Operation>,
+    /// The group that does not have its keys; none if it is to be sent wherever they are thought to be.
+    but: Option<GroupId>,
+    since: Monotonic,
+}
 
 impl Unplaced {
     /// Whether there are none.
@@ -61,7 +69,12 @@ impl Gateway {
             let may_go = replica.leader().is_some() && replica.keyspace().hosts(**partition);
             (may_go && to.number() < cx.groups.get()).then_some((index, **partition, **to))
         };
-        if let Some((index, partition, to)) = layout.wishes.iter().find_map(|wish| is_ours(&wish)) {
+        // Each has its turn, though others come to nothing.
+        let last = self.coordinator.last_tried();
+        let wishes = || layout.wishes.iter();
+        let behind = wishes().filter(|(partition, _)| **partition > last);
+        let mut wishes = behind.chain(wishes().filter(|(partition, _)| **partition <= last));
+        if let Some((index, partition, to)) = wishes.find_map(|wish| is_ours(&wish)) {
             self.coordinator.begin_move(&mut self.cx, index, partition, to);
             self.route();
         }
@@ -71,12 +84,14 @@ impl Gateway {
     pub(crate) fn on_moved(
         &mut self,
         reply_to: ReplyTo,
-        from: Option<GroupId>,
+        from: GroupId,
         elsewhere: &[Moved],
         command: Option<Box<Operation>>,
     ) {
         self.cx.learn_moved(elsewhere);
-        if self.blocking.on_moved(&mut self.cx, reply_to) {
+        // What comes from now on must not pass what is sent on.
+        self.cx.hosts_version += 1;
+        if self.blocking.on_moved(&mut self.cx, reply_to, from) {
             return;
         }
         if self.coordinator.on_one_phase(&mut self.cx, reply_to, false) {
@@ -85,45 +100,58 @@ impl Gateway {
         if let Some(program) = self.coordinator.take_block(reply_to) {
             let extent = program.extent(self.cx.groups);
             // Sent to the same group again it would come back at once. As a transaction it waits until more is known.
-            match extent.groups.first().copied() == from {
-                true => self.coordinator.start_transaction(&mut self.cx, reply_to, program, extent),
+            match extent.groups[..] == [from] {
+                true => self
+                    .coordinator
+                    .start_transaction(&mut self.cx, reply_to, program, extent),
                 false => self.coordinator.start(&mut self.cx, reply_to, program, extent),
             };
             return;
         }
-        let Some(command) = command else { return };
-        let now = self.cx.now;
+        let Some(command) = command else {
+            return self.fail_unplaced(reply_to);
+        };
         // Those before it are not passed.
         self.place_unplaced();
-        self.send_on(reply_to, command, from, now);
+        self.send_on(UnplacedCommand {
+            reply_to,
+            command,
+            but: Some(from),
+            since: self.cx.now,
+        });
     }
 
     /// Looks again for the groups of commands that nobody knew.
     pub(crate) fn place_unplaced(&mut self) {
-        for (reply_to, command, since) in std::mem::take(&mut self.unplaced.0) {
-            self.send_on(reply_to, command, None, since);
+        for command in std::mem::take(&mut self.unplaced.0) {
+            self.send_on(command);
         }
     }
 
-    /// Sends a command to where its keys are by now; not to `but`, which does not have them.
-    fn send_on(&mut self, reply_to: ReplyTo, command: Box<Operation>, but: Option<GroupId>, since: Monotonic) {
-        let program = Program::single((*command).clone());
+    /// Sends a command to where its keys are by now, if that is known.
+    fn send_on(&mut self, unplaced: UnplacedCommand) {
+        let program = Program::single((*unplaced.command).clone());
         let extent = program.extent(self.cx.groups);
+        let (reply_to, is_late) = (unplaced.reply_to, self.cx.now.since(unplaced.since) >= PATIENCE);
         match extent.groups[..] {
-            [group] if Some(group) != but => {
-                let operation = *command;
+            [group] if Some(group) != unplaced.but => {
+                let operation = *unplaced.command;
                 self.cx.request(group, Request::Execute { reply_to, operation });
             }
-            [_] if self.cx.now.since(since) >= PATIENCE => {
-                let (error, journey) = (UNREACHABLE, None);
-                self.cx.outbox.outputs.push_back(Output::Failed {
-                    reply_to,
-                    error,
-                    journey,
-                });
-            }
-            [_] => self.unplaced.0.push_back((reply_to, command, since)),
-            _ => self.coordinator.start_moved(&mut self.cx, reply_to, program, extent),
+            [_] if is_late => self.fail_unplaced(reply_to),
+            [_] => self.unplaced.0.push_back(unplaced),
+            _ => self
+                .coordinator
+                .start_moved(&mut self.cx, reply_to, program, extent),
         }
+    }
+
+    fn fail_unplaced(&mut self, reply_to: ReplyTo) {
+        let (error, journey) = (UNREACHABLE, None);
+        self.cx.outbox.outputs.push_back(Output::Failed {
+            reply_to,
+            error,
+            journey,
+        });
     }
 }

@@ -26,7 +26,7 @@ use crate::message::{MailboxBatch, Message};
 use crate::monitor;
 use crate::notify;
 use crate::outbox::{Finished, Told};
-use crate::program::{Item, Program, group_of_key};
+use crate::program::{Item, Program};
 use crate::pubsub::{Published, SubscriptionKind};
 use crate::script_at_once;
 use crate::script_cache;
@@ -34,8 +34,8 @@ use crate::script_on_copies;
 use crate::session::{Queued, Session};
 use crate::timing::Caller;
 use command::{CommandId, CommandRoute, Cost, Flags, ReplyError, Spec};
-use ids::{Db, GroupId, Monotonic, NodeId, PeerWorker, Slot};
-use keyspace::{BlockCommand, Moved};
+use ids::{Db, GroupId, Monotonic, NodeId, PeerWorker};
+use keyspace::BlockCommand;
 use peer_wire::{PeerAnswer, PeerMessage, Question, Raft};
 use replica::{Asked, Journey, Member, Operation, Output, Replies, ReplyTo, Request, locks_of};
 use resp::{Args, FrozenRope, Protocol, ReplyWriter, Rope};
@@ -691,11 +691,15 @@ impl Gateway {
         driver: &mut dyn FnMut(Incoming<'_>),
     ) {
         match message {
-            Message::Execute { reply_to, command } => {
+            Message::Execute {
+                reply_to,
+                group,
+                command,
+            } => {
                 let asked = mailbox_batch.asked(&command);
                 self.cx.before_command(asked.spec);
                 self.cx.timing.is_ours = true;
-                self.on_forwarded(from, reply_to, asked);
+                self.on_forwarded(from, reply_to, group, asked);
                 let caller = Caller::There {
                     worker: from,
                     connection: reply_to.connection,
@@ -814,24 +818,20 @@ impl Gateway {
     }
 
     /// A command from another worker, for a group that lives here.
-    pub(crate) fn on_forwarded(&mut self, from: u16, reply_to: ReplyTo, asked: Asked<'_>) {
+    pub(crate) fn on_forwarded(
+        &mut self,
+        from: u16,
+        reply_to: ReplyTo,
+        group: Option<GroupId>,
+        asked: Asked<'_>,
+    ) {
         if asked.spec.route == CommandRoute::Script {
             return script_at_once::on_forwarded(self, from, reply_to, &asked);
         }
         let (spec, db, args) = (asked.spec, asked.db, asked.args);
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
-        let mut group = GroupId::new(0);
-        command::keys(spec, args, &mut |position, _| {
-            group = group_of_key(self.cx.groups, args.arg(position))
-        });
-        let index = if spec.route == CommandRoute::Scan {
-            None
-        } else {
-            self.cx.local.index(group)
-        };
-        if index.is_none() && spec.route != CommandRoute::Scan {
-            return self.send_back(reply_to, asked);
-        }
+        // Whatever is known here by now: what its connection has sent before went there.
+        let index = group.and_then(|group| self.cx.local.index(group));
         let logged = index.filter(|&index| !denied && self.cx.local.replicas[index].has_log());
         let is_first = logged.is_some_and(|index| self.may_apply_first_for_other(&asked, index));
         if let Some(index) = logged.filter(|_| !is_first) {
@@ -844,6 +844,7 @@ impl Gateway {
                 && !self.cx.local.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.cx.local.replicas[index].has_room_to_wait()) {
+            let group = group.expect("it has an index");
             return self.wait_for_keys(group, reply_to, asked.to_operation(), asked.touches);
         }
         let may_run = index.is_some() && !denied && !waits;
@@ -969,25 +970,6 @@ impl Gateway {
             bytes: reply.into(),
         };
         self.cx.answer_node(from, answer);
-    }
-
-    /// A command of another worker's connection, on keys of a group that this worker does not have: it has learned where they are before that
-    /// one has, and says so.
-    fn send_back(&mut self, reply_to: ReplyTo, asked: Asked<'_>) {
-        let groups = self.cx.groups;
-        let mut elsewhere = Vec::new();
-        command::keys(asked.spec, asked.args, &mut |position, _| {
-            let partition = groups.partitions().partition_of(Slot::of_key(asked.args.arg(position)));
-            let to = Some((groups.host_of(partition), groups.moves_of(partition)));
-            elsewhere.push(Moved { partition, to });
-        });
-        self.cx.timing.is_ours = false;
-        self.cx.outbox.outputs.push_back(Output::Moved {
-            reply_to,
-            from: None,
-            elsewhere,
-            command: Some(Box::new(asked.to_operation())),
-        });
     }
 
     /// Room for a command that needs memory. `false`: refuse.

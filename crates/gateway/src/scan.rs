@@ -236,7 +236,7 @@ impl Scans {
                 }
                 Asked::Worker(worker) if !is_program => {
                     cx.mailbox_batch(worker)
-                        .push_command(reply_to, &replica::Asked::of(&part));
+                        .push_command(reply_to, None, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     cx.outbox.programs.push_back((reply_to, Program::single(part)));

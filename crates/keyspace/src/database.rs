@@ -345,6 +345,11 @@ impl Database {
         self.keys.locate(key)
     }
 
+    /// Whether a key belongs to one of the partitions that keys lie in here.
+    pub(crate) fn is_of_range(&self, key: &[u8]) -> bool {
+        self.keys.is_of_range(key)
+    }
+
     /// Takes all keys out, with what is known of their deadlines.
     pub(crate) fn take_keys(&mut self) -> (Directories, Deadlines) {
         (self.keys.take(), std::mem::take(&mut self.deadlines))

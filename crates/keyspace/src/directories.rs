@@ -117,6 +117,13 @@ impl Directories {
         self.placing.locate(key)
     }
 
+    /// Whether a key belongs to one of the partitions of the range.
+    pub(crate) fn is_of_range(&self, key: &[u8]) -> bool {
+        let range = self.placing.range();
+        let partition = range.cluster_count().partition_of(Slot::of_key(key));
+        range.index(partition).is_some()
+    }
+
     /// The directory of a partition, if any key was ever here.
     #[inline(always)]
     fn at(&self, partition: u16) -> Option<&Directory> {

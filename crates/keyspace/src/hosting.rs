@@ -30,15 +30,17 @@ use crate::database::Database;
 use crate::directories::Cursor;
 use crate::digest::Digest;
 use crate::effects::Effect;
-use crate::entry::{ConditionView, EntryOperation, InPlaceStep, Work};
+use crate::entry::{BlockCommand, ConditionView, EntryOperation, InPlaceStep, Work};
 use crate::fields::{read_txn, write_txn};
 use crate::local::LeaderLocal;
+use crate::object::VERSION_MAX;
 use crate::object_codec;
 use crate::partition_step::{Enter, PartitionStep};
 use crate::placing::Placing;
 use crate::replies::Replies;
 use crate::requests::is_request_name;
 use codec::{DecodeError, Reader, Writer};
+use command::CommandRoute;
 use ids::{Db, GroupId, HashSeed, PartitionId, PartitionRange, Slot, Version};
 use resp::Args;
 use std::collections::BTreeMap;
@@ -259,7 +261,7 @@ impl Hosting {
     }
 
     pub(crate) fn hash(&self, digest: &mut Digest) {
-        // Of what never changed nothing is written down: it hashes as it did before partitions moved.
+        // Of what never changed nothing is written down.
         if self.changed.is_some() {
             let mut bytes = Vec::new();
             self.encode(&mut bytes);
@@ -392,6 +394,11 @@ impl Keyspace {
         fn of_conditions<'a>(keys: &mut Vec<&'a [u8]>, conditions: &[ConditionView<'a>]) {
             keys.extend(conditions.iter().map(ConditionView::key));
         }
+        fn of_commands<'a>(keys: &mut Vec<&'a [u8]>, commands: &[BlockCommand<'a>]) {
+            for command in commands {
+                each_key(command.args, &mut |key| keys.push(key));
+            }
+        }
         fn of_effects<'a>(keys: &mut Vec<&'a [u8]>, effects: &'a [Effect]) {
             let changes = effects.iter().filter(|effect| !matches!(effect, Effect::Tell(_)));
             keys.extend(changes.map(Effect::key));
@@ -401,15 +408,9 @@ impl Keyspace {
             EntryOperation::Wait { command, .. } => each_key(command.args, &mut |key| keys.push(key)),
             EntryOperation::Block { conditions, commands } => {
                 of_conditions(&mut keys, conditions);
-                commands
-                    .iter()
-                    .for_each(|command| each_key(command.args, &mut |key| keys.push(key)));
+                of_commands(&mut keys, commands);
             }
-            EntryOperation::Once { commands, .. } => {
-                commands
-                    .iter()
-                    .for_each(|command| each_key(command.args, &mut |key| keys.push(key)));
-            }
+            EntryOperation::Once { commands, .. } => of_commands(&mut keys, commands),
             EntryOperation::OnePhase { expects, effects } => {
                 of_conditions(&mut keys, expects);
                 of_effects(&mut keys, effects);
@@ -424,9 +425,12 @@ impl Keyspace {
                 of_conditions(&mut keys, &prepare.expects);
                 match &prepare.work {
                     Work::Evaluate { commands, .. } => {
-                        commands
-                            .iter()
-                            .for_each(|command| each_key(command.args, &mut |key| keys.push(key)));
+                        of_commands(&mut keys, commands);
+                        let sees_all = |command: &BlockCommand<'_>| {
+                            let spec = command::resolve_in_group(command.args);
+                            spec.is_ok_and(|spec| spec.route == CommandRoute::Everywhere)
+                        };
+                        whole = commands.iter().any(sees_all).then_some(&prepare.participants);
                     }
                     Work::Install { effects, .. } => of_effects(&mut keys, effects),
                     Work::Put { pairs, .. } => keys.extend(pairs.iter().map(|(key, _)| key)),
@@ -480,7 +484,7 @@ impl Keyspace {
     pub(crate) fn may_step(&self, txn: TxnId, step: &PartitionStep) -> bool {
         match step {
             PartitionStep::Leave { partition, moves, .. } => {
-                self.hosts(*partition) && self.moves_of(*partition) + 1 == *moves
+                self.hosts(*partition) && self.moves_of(*partition) == *moves - 1
             }
             PartitionStep::Enter(enter) => self.hosting.arrival().is_some_and(|arrival| {
                 let is_it =
@@ -558,7 +562,7 @@ impl Keyspace {
         let _ = self.take_records(&records);
         self.lose_transfers();
         self.time = self.time.max(time);
-        self.applied = Version(self.applied.max(applied).0 + 1);
+        self.applied = Version((self.applied.max(applied).0 + 1).min(VERSION_MAX));
         let Some((_, seed)) = self.hosting.arriving() else {
             return;
         };

@@ -337,12 +337,7 @@ impl Keyspace {
     ) {
         replies.begin();
         match operation {
-            EntryOperation::Arrive(piece) => {
-                self.applied.0 += 1;
-                let is_taken = self.take_piece(&piece);
-                replies.buffer().push(u8::from(is_taken));
-                replies.end_reply(false);
-            }
+            EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
             EntryOperation::Stage(piece) => {
                 self.applied.0 += 1;
                 self.staging.add(origin.gateway, piece, &mut self.lazyfree);
@@ -377,14 +372,12 @@ impl Keyspace {
         };
         let is_applied = Operations::read_kept(&whole, |operation| {
             // Of what comes in pieces nothing is pieces again.
-            let is_one = !matches!(
-                operation,
-                EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Arrive(_)
-            );
-            if is_one {
-                self.apply_begun(operation, origin, local, replies, answer);
+            match operation {
+                EntryOperation::Stage(_) | EntryOperation::Staged { .. } => return false,
+                EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
+                operation => self.apply_begun(operation, origin, local, replies, answer),
             }
-            is_one
+            true
         });
         self.source = source;
         let left = whole.built.into_inner().into_values();
@@ -1126,11 +1119,11 @@ impl Keyspace {
             database.hash(&mut digest);
         }
         self.hosting.hash(&mut digest);
-        let mut steps = Vec::new();
-        self.transactions
-            .steps()
-            .for_each(|(_, step)| step.encode(&mut steps));
-        digest.bytes(&steps);
+        for (_, step) in self.transactions.steps() {
+            let mut bytes = Vec::new();
+            step.encode(&mut bytes);
+            digest.bytes(&bytes);
+        }
         digest.finish()
     }
 

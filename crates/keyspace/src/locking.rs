@@ -4,13 +4,9 @@ use crate::Keyspace;
 use crate::database::Database;
 use crate::effects::Effect;
 use crate::entry::{ConditionView, Prepare, Work};
-use crate::partition_step::PartitionStep;
 use command::{CommandId, CommandRoute, Flags, KeyUse, Spec};
 use resp::Args;
 use txn::{Locks, Mode};
-
-/// What a partition locks that enters: a name that no key has but by intent, and then its client waits at worst.
-const ENTER_LOCK: &[u8] = b"\0partition\0";
 
 /// The locks of commands all of whose keys are in this group. Words that are no command lock nothing: they do nothing.
 pub fn locks_of<'a>(commands: impl IntoIterator<Item = Args<'a>>) -> Locks {
@@ -93,9 +89,8 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
         }
         Work::InPlace { .. } if mutations::is(mutations::Mutation::WholeNotLocked) => Locks::Keys(Vec::new()),
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
-        Work::Move(PartitionStep::Leave { .. }) => Locks::WholeGroup(Mode::Exclusive),
-        // Nobody can name its keys here; whoever goes through all groups must not pass it on the way.
-        Work::Move(PartitionStep::Enter(_)) => Locks::Keys(vec![(ENTER_LOCK.into(), Mode::Exclusive)]),
+        // What comes for a partition that enters waits until it has.
+        Work::Move(_) => Locks::WholeGroup(Mode::Exclusive),
     };
     and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)
 }

@@ -6,6 +6,7 @@
 //!  records, requests   length u32 | bytes: `hosting/arrival.rs`, `keyspace/remainder.rs`
 //! ```
 
+use crate::object::VERSION_MAX;
 use codec::{DecodeError, Reader, Writer};
 use ids::{Db, GroupId, PartitionId, UnixMillis, Version};
 
@@ -80,13 +81,18 @@ impl PartitionStep {
         let tag = rest.u8()?;
         let partition = PartitionId::new(rest.u16()?);
         match tag {
-            1 => Ok(PartitionStep::Leave {
-                partition,
-                to: GroupId::new(rest.u16()?),
-                moves: rest.u32()?,
-            }),
+            1 => {
+                let (to, moves) = (GroupId::new(rest.u16()?), rest.u32()?);
+                if moves == 0 {
+                    return Err(unknown);
+                }
+                Ok(PartitionStep::Leave { partition, to, moves })
+            }
             2 => {
                 let (moves, pieces, time, applied) = (rest.u32()?, rest.u64()?, rest.i64()?, rest.u64()?);
+                if applied >= VERSION_MAX || moves == 0 {
+                    return Err(unknown);
+                }
                 let swapped = (0..Db::KEPT).map(|_| Ok(Version(rest.u64()?)));
                 let swapped = swapped.collect::<Result<_, DecodeError>>()?;
                 Ok(PartitionStep::Enter(Box::new(Enter {

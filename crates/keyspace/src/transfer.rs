@@ -267,7 +267,9 @@ impl Transfer {
             return ObjectsStep::Lost;
         }
         let left: usize = databases.iter().map(|changes| changes.changed.len()).sum();
-        if databases.iter().all(Changes::is_covered) && left <= PARTITION_LEFT_MAX {
+        let is_covered = databases.iter().all(Changes::is_covered);
+        self.lagging += u32::from(is_covered);
+        if is_covered && (left <= PARTITION_LEFT_MAX || self.lagging > LAGGING_CHUNKS_MAX) {
             keyspace.put_changes(databases);
             return ObjectsStep::Ready;
         }

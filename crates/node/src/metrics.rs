@@ -440,6 +440,16 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             "Transactions that were found carried out in some of their groups and not in others: one had lost what it knew.",
             seen.torn_count,
         ),
+        (
+            "chorale_partitions_moved_total",
+            "Partitions that have moved from groups led here to others.",
+            seen.partitions_moved,
+        ),
+        (
+            "chorale_partition_moves_given_up_total",
+            "Attempts to move a partition from a group led here that came to nothing. They are made again.",
+            seen.partition_moves_given_up,
+        ),
     ] {
         page.single(name, MetricKind::Counter, help, figure);
     }
@@ -550,6 +560,8 @@ mod tests {
             "chorale_transactions_wounded_total",
             "chorale_transactions_recovered_total",
             "chorale_transactions_torn_total",
+            "chorale_partitions_moved_total",
+            "chorale_partition_moves_given_up_total",
             "chorale_scripts_at_once_total",
             "chorale_scripts_on_copies_total",
             "chorale_scripts_as_transactions_total",

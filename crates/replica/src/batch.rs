@@ -359,7 +359,9 @@ impl Question<'_> {
             }
             Question::SnapshotRead(_) => self.block(|conditions, commands| {
                 let mut all = keyspace.elsewhere(conditions.iter().map(keyspace::ConditionView::key));
-                all.extend(commands.iter().flat_map(|command| keyspace.elsewhere_of_args(command.args)));
+                // Whoever goes through groups step by step asks each of them for what it has.
+                let on_keys = commands.iter().filter(|command| !keyspace::is_scan(command.args));
+                all.extend(on_keys.flat_map(|command| keyspace.elsewhere_of_args(command.args)));
                 all
             }),
             Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => Vec::new(),

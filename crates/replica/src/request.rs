@@ -413,8 +413,8 @@ pub enum Output {
     Moved {
         /// Where the reply goes.
         reply_to: ReplyTo,
-        /// Which group says so; `None` if it never came to one.
-        from: Option<GroupId>,
+        /// Which group says so.
+        from: GroupId,
         /// Where its keys are, as far as that group knows.
         elsewhere: Vec<Moved>,
         /// The command, if it was sent as one that whoever asked does not keep.

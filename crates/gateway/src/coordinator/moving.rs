@@ -7,16 +7,16 @@
 //! ```
 //!
 //! The end is a transaction of two groups like any other: if this worker dies, whoever leads one of them ends it (`recovery.rs`). The
-//! source is locked for two rounds; if it cannot be locked at once, because somebody holds keys of it for long, all that comes would wait
-//! behind this: so it is given up after [`LOCKED_AFTER`], and tried again.
+//! source is locked for two rounds, the target for one; if they cannot be locked at once, because somebody holds keys there for long, all that
+//! comes would wait behind this: so it is given up after [`LOCKED_AFTER`], and tried again.
 //!
 //! Invariant: of one worker one partition moves at a time, and its copy is under way at the replica here until the source has voted.
 
 use super::Coordinator;
 use crate::context::Context;
 use crate::copy_pace::CopyPace;
-use ids::{GroupId, Monotonic, PartitionId, SemanticsVersion, UnixMillis};
-use keyspace::{PartitionCopy, PartitionCopyStep, PartitionStep};
+use ids::{GroupId, HashSeed, Monotonic, PartitionId, SemanticsVersion, UnixMillis};
+use keyspace::{Enter, PartitionCopy, PartitionCopyStep, PartitionStep};
 use replica::{Assignment, Part, Replica, Replies, Request};
 use std::time::Duration;
 use txn::{Decision, Participants, Refusal, TxnId, Vote};
@@ -30,13 +30,17 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Of a worker's time, one part in so many is for copying.
 const PART: u32 = 10;
 
-/// How long the source is waited for to be locked.
+/// How long each of the groups is waited for to vote.
 const LOCKED_AFTER: Duration = Duration::from_millis(200);
+
+/// Bytes that may be left when the source is locked, in the first attempts with a partition; and how many these are.
+const LAST_BYTES_MAX: usize = 1 << 20;
+const PATIENT_ATTEMPTS: u32 = 8;
 
 /// How long after its last attempt a partition is tried again.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// How long nothing may come of it before it is asked after, or given up.
+/// How long no piece may be taken before it is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The partition that this worker moves, and when it last tried.
@@ -45,6 +49,8 @@ pub(crate) struct Moving {
     pace: CopyPace,
     /// Until when none is begun.
     rests_until: Monotonic,
+    /// The last partition that was tried, and how many attempts with it have come to nothing since one has moved.
+    failed: (PartitionId, u32),
     /// Partitions that have moved from here, and attempts that came to nothing.
     done: u64,
     given_up: u64,
@@ -56,6 +62,7 @@ impl Default for Moving {
             now: None,
             pace: CopyPace::new(PART),
             rests_until: Monotonic(0),
+            failed: (PartitionId::new(0), 0),
             done: 0,
             given_up: 0,
         }
@@ -126,6 +133,11 @@ impl Moving {
 }
 
 impl Coordinator {
+    /// The partition that was tried last.
+    pub(crate) fn last_tried(&self) -> PartitionId {
+        self.moving.failed.0
+    }
+
     /// Whether a partition may be begun with.
     pub(crate) fn may_move(&self, now: Monotonic) -> bool {
         self.moving.now.is_none() && now >= self.moving.rests_until
@@ -139,6 +151,14 @@ impl Coordinator {
         if source == target || replica.leader().is_none() || !may {
             return;
         }
+        if self.moving.failed.0 != partition {
+            self.moving.failed = (partition, 0);
+        }
+        if cx.shared.is_cut_off(target) {
+            self.moving.rests_until = cx.now.after(AGAIN_AFTER);
+            return;
+        }
+        let replica = &mut cx.local.replicas[index];
         let Some(copy) = replica.begin_partition_copy(partition) else {
             // It is not here, or somebody is given the state just now.
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
@@ -234,6 +254,10 @@ impl Coordinator {
 
     /// All that was there is copied: the source is asked for its vote.
     fn leave(&mut self, cx: &mut Context) {
+        if self.moving.now.as_ref().is_some_and(|it| cx.shared.is_cut_off(it.target)) {
+            // It would be locked for a vote that does not come.
+            return self.give_up_move(cx);
+        }
         let Some(it) = self.moving.now.take() else { return };
         let mut it = *it;
         let MovePhase::Copies { copy, sent, .. } = it.phase else {
@@ -261,11 +285,18 @@ impl Coordinator {
         let MovePhase::Leaves { copy, pieces } = it.phase else {
             return;
         };
-        // Whoever leads by now has said so: what is here may be behind.
-        let is_applied = |replica: &&mut Replica| replica.keyspace().locks_of(it.txn).is_some();
-        let enter = source_replica(cx, it.source)
-            .filter(is_applied)
-            .and_then(|replica| replica.last_of_partition_copy(copy, pieces));
+        let enter = source_replica(cx, it.source).and_then(|replica| {
+            // Whoever leads by now may have said so: what is here may be behind.
+            if replica.keyspace().locks_of(it.txn).is_none() {
+                replica.end_partition_copy(copy);
+                return None;
+            }
+            replica.last_of_partition_copy(copy, pieces)
+        });
+        // Much that is left would hold all up that waits for the source. It may be less the next time.
+        let is_much = |enter: &Enter| enter.records.len() + enter.requests.len() > LAST_BYTES_MAX;
+        let is_patient = self.moving.failed.1 < PATIENT_ATTEMPTS;
+        let enter = enter.filter(|enter| !is_patient || !is_much(enter));
         it.phase = MovePhase::Enters;
         it.since = cx.now;
         let Some(enter) = enter else {
@@ -310,8 +341,21 @@ impl Coordinator {
         }
         match decision {
             Some(decision) => self.end_move(cx, decision == Decision::Commit),
-            // Nobody knows. Whoever leads the groups sees to it.
-            None => drop(self.take_move(cx)),
+            // Nobody knows. Whoever leads the groups sees to it; what has been copied is of no use.
+            None => {
+                if let Some(it) = self.take_move(cx) {
+                    self.moving.rests_until = cx.now.after(AGAIN_AFTER);
+                    let (txn, partition, seed) = (it.txn, it.partition, HashSeed([0; 2]));
+                    let nothing = Request::Arrive {
+                        txn,
+                        partition,
+                        number: 0,
+                        seed,
+                        records: Vec::new(),
+                    };
+                    cx.request(it.target, nothing);
+                }
+            }
         }
         true
     }
@@ -319,6 +363,21 @@ impl Coordinator {
     /// It comes to nothing: one of them has refused, or the target was never asked for its vote.
     fn give_up_move(&mut self, cx: &mut Context) {
         self.end_move(cx, false);
+    }
+
+    /// A part of a move could not be sent, or nobody knows what has become of it. `false` if it is no part of one of this worker.
+    pub(super) fn on_failed_move(&mut self, cx: &mut Context, txn: TxnId, is_certain: bool) -> bool {
+        let Some(it) = self.moving.now.as_ref().filter(|it| it.txn == txn) else {
+            return false;
+        };
+        let participants = it.participants.clone();
+        match it.phase {
+            MovePhase::Copies { .. } => {}
+            // The source was not asked, or the target was not: nobody has voted for it who can be asked for more.
+            MovePhase::Leaves { .. } | MovePhase::Enters if is_certain => self.give_up_move(cx),
+            MovePhase::Leaves { .. } | MovePhase::Enters => self.recover(cx, txn, participants),
+        }
+        true
     }
 
     /// Takes it out: nothing is copied for it any more.
@@ -338,10 +397,12 @@ impl Coordinator {
         let (txn, partition, source, target, moves) = (it.txn, it.partition, it.source, it.target, it.moves);
         if is_committed {
             self.moving.done += 1;
+            self.moving.failed.1 = 0;
             self.moving.rests_until = cx.now;
             cx.learn_host(partition, target, moves);
         } else {
             self.moving.given_up += 1;
+            self.moving.failed.1 += 1;
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
         }
         self.settle(cx, txn, vec![source, target], is_committed, true);
@@ -354,11 +415,14 @@ impl Coordinator {
         let leads = source_replica(cx, it.source).is_some_and(|replica| replica.leader().is_some());
         let (txn, participants) = (it.txn, it.participants.clone());
         match it.phase {
-            MovePhase::Copies { .. } if !leads || waited >= PATIENCE => self.give_up_move(cx),
+            MovePhase::Copies { outstanding, .. } if !leads || outstanding > 0 && waited >= PATIENCE => {
+                self.give_up_move(cx);
+            }
             MovePhase::Copies { .. } => self.go_on_copying(cx),
             // Whoever is asked what has become of it refuses, if it has not voted.
-            MovePhase::Leaves { .. } if waited >= LOCKED_AFTER => self.recover(cx, txn, participants),
-            MovePhase::Enters if waited >= PATIENCE => self.recover(cx, txn, participants),
+            MovePhase::Leaves { .. } | MovePhase::Enters if waited >= LOCKED_AFTER => {
+                self.recover(cx, txn, participants);
+            }
             MovePhase::Leaves { .. } | MovePhase::Enters => {}
         }
     }

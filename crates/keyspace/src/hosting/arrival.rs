@@ -16,6 +16,7 @@ use crate::directories::Location;
 use crate::fields::{read_stored_db, read_txn, write_txn};
 use crate::object_codec;
 use crate::placing::Placing;
+use crate::replies::Replies;
 use crate::transfer::{AT, OBJECT};
 use codec::{DecodeError, Reader, Writer};
 use ids::{Db, HashSeed, KeyHash, PartitionId, PartitionRange, Version};
@@ -57,8 +58,16 @@ impl<'a> ArrivingPiece<'a> {
 }
 
 impl Keyspace {
+    /// Takes a piece, and answers whether it did.
+    pub(crate) fn arrive(&mut self, piece: &ArrivingPiece<'_>, replies: &mut Replies) {
+        self.applied.0 += 1;
+        let is_taken = self.take_piece(piece);
+        replies.buffer().push(u8::from(is_taken));
+        replies.end_reply(false);
+    }
+
     /// Takes a piece. `false` if it is of no use: whoever sends it is to begin again.
-    pub(crate) fn take_piece(&mut self, piece: &ArrivingPiece<'_>) -> bool {
+    fn take_piece(&mut self, piece: &ArrivingPiece<'_>) -> bool {
         let ArrivingPiece {
             txn,
             partition,
@@ -182,7 +191,11 @@ impl Keyspace {
                 let version = Version(rest.u64()?);
                 let mut object = object_codec::read_object(rest)?;
                 object.set_version(version);
-                let location = self.database(db).locate(object.key());
+                let database = self.database(db);
+                if !database.is_of_range(object.key()) {
+                    return Err(unknown);
+                }
+                let location = database.locate(object.key());
                 self.place_arrived(db, location, object);
             }
         }

@@ -70,7 +70,7 @@ impl PartitionCopy {
         keyspace.requests.encode(&mut requests);
         Some(Enter {
             partition: self.partition,
-            moves: keyspace.moves_of(self.partition) + 1,
+            moves: keyspace.moves_of(self.partition).saturating_add(1),
             pieces,
             time: keyspace.time(),
             applied: keyspace.applied(),

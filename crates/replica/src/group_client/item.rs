@@ -229,7 +229,9 @@ impl Origin {
             {
                 true
             }
-            Origin::Arrival(_) => matches!(answer, Answer::Reply(reply) if reply.len() == 1),
+            Origin::Arrival(_) => {
+                matches!(answer, Answer::Reply(reply) if reply.len() == 1) || *answer == Answer::CrowdedOut
+            }
             Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Long(_))
             }

@@ -58,7 +58,7 @@ impl GroupClient {
             let moved = self.moved.remove(&order).expect("it was found there");
             out.push(Output::Moved {
                 reply_to: moved.reply_to,
-                from: Some(self.group),
+                from: self.group,
                 elsewhere: moved.elsewhere,
                 command: moved.command,
             });
