@@ -40,6 +40,8 @@ pub struct Options {
     pub replaces: bool,
     /// Whether a seed that draws nodes that are emptied may draw orders that groups have another number of replicas.
     pub resizes: bool,
+    /// Whether a seed may draw groups that are added.
+    pub growths: bool,
     /// Whether a seed that draws nodes that are emptied may draw permissions to stop.
     pub permits: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
@@ -61,6 +63,7 @@ impl Default for Options {
             drains: true,
             replaces: true,
             resizes: true,
+            growths: true,
             permits: true,
             durability: Vec::new(),
         }
@@ -110,6 +113,7 @@ impl Failure {
             false => " --no-replaces",
         };
         let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
+        let growths = if self.options.growths { "" } else { " --no-growth" };
         let permits = if self.options.permits {
             ""
         } else {
@@ -127,7 +131,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),
