@@ -40,7 +40,7 @@ pub struct Options {
     pub replaces: bool,
     /// Whether a seed that draws nodes that are emptied may draw orders that groups have another number of replicas.
     pub resizes: bool,
-    /// Whether a seed may draw groups that are added.
+    /// Whether a seed may draw groups that are added. Not by itself: one that begins on a node that never comes back has no leader.
     pub growths: bool,
     /// Whether a seed that draws nodes that are emptied may draw permissions to stop.
     pub permits: bool,
@@ -63,7 +63,7 @@ impl Default for Options {
             drains: true,
             replaces: true,
             resizes: true,
-            growths: true,
+            growths: false,
             permits: true,
             durability: Vec::new(),
         }
@@ -113,7 +113,7 @@ impl Failure {
             false => " --no-replaces",
         };
         let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
-        let growths = if self.options.growths { "" } else { " --no-growth" };
+        let growths = if self.options.growths { " --growth" } else { "" };
         let permits = if self.options.permits {
             ""
         } else {
