@@ -107,6 +107,11 @@ pub enum GoalRequest {
         /// The semantics version.
         to: u16,
     },
+    /// There are to be so many groups. Tests ask for it: operators need not, and have no command for it.
+    Groups {
+        /// How many, all together.
+        count: u16,
+    },
     /// A node may stop for a while.
     MayStop {
         /// Which.
@@ -625,6 +630,7 @@ mod tests {
                 seconds: 300,
             },
             GoalRequest::EndPermit { node: 2 },
+            GoalRequest::Groups { count: 7 },
             GoalRequest::Replace { node: 1, with: None },
         ] {
             assert_eq!(

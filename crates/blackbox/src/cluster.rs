@@ -634,6 +634,11 @@ impl Cluster {
         }
     }
 
+    /// There are to be so many groups from here on, as somebody has told a node.
+    pub fn expect_groups(&mut self, groups: usize) {
+        self.groups = groups;
+    }
+
     /// What a node says of the groups; `None` if it does not answer, or knows a node that is not of this cluster.
     #[must_use]
     pub fn look(&self, node: usize) -> Option<Replicas> {

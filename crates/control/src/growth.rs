@@ -57,9 +57,12 @@ pub(crate) fn growth(state: &State) -> Option<MetaCommand> {
         // What is still to be filled comes first.
         return (state.moves_left() == 0).then_some(MetaCommand::AddGroups { count });
     }
+    // One that was never reported may not have begun.
     let is_whole = |group: GroupId| {
         let group = state.groups().get(&GroupRef::Data(group));
-        group.is_some_and(|group| group.moves_left() == 0 && !group.is_over() && !group.is_unheard)
+        group.is_some_and(|group| {
+            group.index > 0 && group.moves_left() == 0 && !group.is_over() && !group.is_unheard
+        })
     };
     let wishes = next_moves(groups, state.wishes(), is_whole);
     (!wishes.is_empty()).then_some(MetaCommand::WantPartitions { wishes })

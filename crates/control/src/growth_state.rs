@@ -44,10 +44,7 @@ impl GrowthState {
             founded => GroupCount::new(founded).filter(|founded| founded.get() <= count.get())?,
         };
         let hosts = self.hosts.iter().map(|(partition, host)| (*partition, *host));
-        Some(
-            Groups::new(founded, partitions)?
-                .with_more(count)
-                .with_hosts(hosts),
-        )
+        let groups = Groups::new(founded, partitions)?.with_more(count);
+        (groups.count() == count).then(|| groups.with_hosts(hosts))
     }
 }

@@ -225,11 +225,14 @@ fn a_cluster_grows_to_two_groups_for_each_worker_that_host_as_many_partitions() 
                 .entry(to)
                 .or_default()
                 .push((partition, groups.moves_of(partition) + 1));
+            moves += 1;
         }
-        for (group, hosted) in hosted {
-            moves += hosted.len();
+        for group in groups.iter() {
             let name = GroupRef::Data(group);
-            observations.groups.insert(name, report(group.number(), hosted));
+            let mut seen = report(group.number(), hosted.remove(&group).unwrap_or_default());
+            seen.report.members.clone_from(&state.groups()[&name].members);
+            seen.is_changing = false;
+            observations.groups.insert(name, seen);
         }
         let all = steps(&state, &observations, &PACE);
         let mut commands = all.into_iter().filter_map(|step| match step {

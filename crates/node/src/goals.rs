@@ -9,7 +9,7 @@ use admin::{
 };
 use control::{Factor, Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, RebalancePlan};
 use gateway::Shared;
-use ids::{Boot, NodeId, SemanticsVersion};
+use ids::{Boot, GroupCount, NodeId, SemanticsVersion};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -69,6 +69,13 @@ pub(crate) fn set(
         GoalRequest::Raise { to } => MetaCommand::RaiseSemantics {
             to: SemanticsVersion(*to),
         },
+        GoalRequest::Groups { count } => {
+            let groups = shared.key_groups();
+            let count = GroupCount::new(*count).filter(|count| *count == groups.with_more(*count).count());
+            let reason = "there can be no fewer groups than there are, and no more than partitions";
+            let count = count.ok_or_else(|| GoalError::Refused(reason.to_owned()))?;
+            MetaCommand::AddGroups { count }
+        }
         GoalRequest::MayStop { node, seconds } => {
             stoppable(&seen, *node)?;
             MetaCommand::PermitStop {

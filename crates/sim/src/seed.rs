@@ -40,6 +40,8 @@ pub struct Options {
     pub replaces: bool,
     /// Whether a seed that draws nodes that are emptied may draw orders that groups have another number of replicas.
     pub resizes: bool,
+    /// Whether a seed may draw groups that are added. Not by itself: one that begins on a node that never comes back has no leader.
+    pub growths: bool,
     /// Whether a seed that draws nodes that are emptied may draw permissions to stop.
     pub permits: bool,
     /// Whether a seed may draw partitions that move between groups.
@@ -63,6 +65,7 @@ impl Default for Options {
             drains: true,
             replaces: true,
             resizes: true,
+            growths: false,
             permits: true,
             partition_moves: true,
             durability: Vec::new(),
@@ -113,6 +116,7 @@ impl Failure {
             false => " --no-replaces",
         };
         let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
+        let growths = if self.options.growths { " --growth" } else { "" };
         let permits = if self.options.permits {
             ""
         } else {
@@ -135,7 +139,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{permits}{partition_moves}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{partition_moves}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

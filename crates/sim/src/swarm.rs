@@ -76,6 +76,8 @@ pub struct Swarm {
     pub rebalances: u64,
     /// Orders that groups have another number of replicas.
     pub resizes: u64,
+    /// Orders that there be more groups.
+    pub growths: u64,
     /// Nodes that are lent permission to stop, or are to be.
     pub permits: u64,
     /// Partitions that are to go to another group.
@@ -153,13 +155,14 @@ pub(crate) enum Fault {
     Replace,
     Rebalance,
     Resize,
+    Grow,
     MayStop,
     PartitionMove,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 26] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 27] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -187,6 +190,7 @@ impl Swarm {
             (Fault::Misplace, self.misplaced),
             (Fault::OldDisk, self.old_disks),
             (Fault::PartitionMove, self.partition_moves),
+            (Fault::Grow, self.growths),
         ]
     }
 
@@ -281,6 +285,11 @@ impl Swarm {
         let mut prng = Prng::new(seed ^ 0x5345_542d_5246_000c);
         if options.resizes && swarm.drains > 0 {
             swarm.resizes = often(&mut prng, 12, 60);
+        }
+        // What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4752_4f57_5448_0011);
+        if options.growths && mutation.is_none() && prng.below(2) == 0 {
+            swarm.growths = 6 + often(&mut prng, 12, 60);
         }
         // What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x4d41_592d_5354_000d);
@@ -649,6 +658,7 @@ impl Swarm {
             replaces: 0,
             rebalances: 0,
             resizes: 0,
+            growths: 0,
             permits: 0,
             partition_moves: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),

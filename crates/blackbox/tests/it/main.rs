@@ -30,6 +30,7 @@ mod joining;
 mod large;
 mod lost_files;
 mod monitor;
+mod more_groups;
 mod notifications;
 mod observation;
 mod own_commands;

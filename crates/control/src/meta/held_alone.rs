@@ -20,7 +20,8 @@ impl HeldAlone {
     /// By what is on the disk of `node`. None if there are others in its cluster, or the state cannot be read.
     ///
     /// A group that has begun is reported some 100 ms later, and has acknowledged writes by then. So where the node `was_ready`, which it is when
-    /// the logs of all groups that it was founded with have begun, these are known without a report.
+    /// the logs of all groups that it was founded with have begun, these are known without a report. One that was added has nothing before
+    /// it is reported: no partition goes there earlier.
     pub fn of(restored: &Restored, node: NodeId, was_ready: bool) -> Option<HeldAlone> {
         let (_, book) = restored.book()?;
         let state = book.state;
@@ -29,12 +30,14 @@ impl HeldAlone {
             return None;
         };
         let start = (only == node).then_some(itself.start)?;
+        let founded = state.key_groups()?.founded().get();
         let groups = state.groups().iter().filter_map(|(name, group)| {
             let GroupRef::Data(number) = *name else {
                 return None;
             };
             // One that has begun anew may have done so with nothing. Who was lost once is looked for no more.
-            let has_begun = group.index > 0 || was_ready && group.generation == 0;
+            let is_founded = number.number() < founded;
+            let has_begun = group.index > 0 || was_ready && is_founded && group.generation == 0;
             let is_kept = has_begun && !group.is_unheard && group.lost.is_empty();
             let members = group.members.iter().map(|member| member.incarnation);
             is_kept.then(|| (number, members.chain(group.recovered_from).collect()))

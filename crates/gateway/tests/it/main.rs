@@ -10,6 +10,7 @@ mod copying;
 mod endpoint;
 mod fanout;
 mod full_disks;
+mod growth;
 mod loading;
 mod moves;
 mod long_values;

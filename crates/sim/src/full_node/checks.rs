@@ -93,7 +93,15 @@ impl Checks {
                     replica_view.group.number() == group && leads(&replica_view)
                 })
         };
-        nodes > 0 && all.iter().all(|node| node.serving().is_some()) && (0..self.shape.groups).all(is_led)
+        nodes > 0 && all.iter().all(|node| node.serving().is_some()) && self.known_groups(&all).all(is_led)
+    }
+
+    /// The groups that the cluster was founded with, and those that some node knows of.
+    fn known_groups(&self, all: &[&FullNode]) -> impl Iterator<Item = u16> + use<> {
+        let known = all
+            .iter()
+            .filter_map(|node| node.map.as_ref().map(|map| map.groups.len()));
+        0..known.max().map_or(0, |known| known as u16).max(self.shape.groups)
     }
 
     /// Whether every group, that of the cluster's own state too, can go on with these replicas alone. Those that are missing
@@ -103,7 +111,13 @@ impl Checks {
     /// nothing if one of the members dies, although nobody but the leader may know; but it stands still until the dead one
     /// comes back and says that it has nothing.
     pub(crate) fn survives(&self, holdings: &[Holding], is_for_ever: bool) -> bool {
-        let groups = (0..self.shape.groups).map(|group| GroupRef::Data(ids::GroupId::new(group)));
+        let added = self
+            .newest
+            .keys()
+            .copied()
+            .filter(|group| *group >= self.shape.groups);
+        let groups = (0..self.shape.groups).chain(added);
+        let groups = groups.map(|group| GroupRef::Data(ids::GroupId::new(group)));
         groups.chain([GroupRef::Meta]).all(|group| {
             let here = || holdings.iter().filter(|holding| holding.group == group);
             let held: BTreeSet<Incarnation> = here().map(|holding| holding.incarnation).collect();

@@ -2,7 +2,7 @@
 
 use super::{FullNode, machine_of};
 use control::{DURABILITY, Factor, GroupRef, MetaCommand, NodeGoal, RecoverySource};
-use ids::{Boot, GroupId, Incarnation, NodeId, PartitionId, Prng};
+use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, PartitionId, Prng};
 
 /// What an operator tells a node.
 #[derive(Clone)]
@@ -61,6 +61,8 @@ pub(crate) enum Whim {
     Rebalance,
     /// Groups are to have another number of replicas.
     Resize,
+    /// There are to be more groups.
+    Grow,
     /// Some node is to be lent permission to stop.
     MayStop,
     /// Some partition is to go to another group.
@@ -93,6 +95,7 @@ impl FullNode {
                 asked.map(order).into_iter().collect()
             }
             Whim::Resize => resize(&all, prng).into_iter().collect(),
+            Whim::Grow => grow(&all, prng).into_iter().collect(),
             Whim::MayStop => may_stop(&all, prng).into_iter().collect(),
             Whim::PartitionMove => move_partition(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
@@ -302,6 +305,18 @@ fn resize(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     Some((
         NodeId(asked.machine as u64),
         propose(MetaCommand::SetFactor { factor }),
+    ))
+}
+
+/// Some node is told that there are to be more groups, up to three times as many as at first: each costs what the others do.
+fn grow(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let groups = all.iter().find_map(|node| node.meta.state())?.key_groups()?;
+    let wanted = groups.get() + 1 + prng.below(3) as u16;
+    let count = GroupCount::new(wanted.min(3 * groups.founded().get()))?;
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::AddGroups { count }),
     ))
 }
 

@@ -107,6 +107,7 @@ impl World<'_> {
             Fault::Replace => self.whim(Whim::Replace),
             Fault::Rebalance => self.whim(Whim::Rebalance),
             Fault::Resize => self.whim(Whim::Resize),
+            Fault::Grow => self.whim(Whim::Grow),
             Fault::MayStop => self.whim(Whim::MayStop),
             Fault::PartitionMove => self.whim(Whim::PartitionMove),
             Fault::Cut => self.whim(Whim::Cut),
