@@ -106,7 +106,7 @@ pub(crate) fn of_effects<'a>(
     keys.extend(expects.into_iter().map(|expected| (expected.key(), Mode::Shared)));
     // Each of the two comes in the order of its keys, and a stable sort makes use of that: a script may have changed ten thousands of them.
     // Of a key that is in both, what it changes comes first.
-    keys.sort_by(|(one, _), (other, _)| one.cmp(other));
+    keys.sort_by_key(|(key, _)| *key);
     keys.dedup_by(|(later, _), (kept, _)| later == kept);
     Locks::of_keys(keys.into_iter().map(|(key, mode)| (key.into(), mode)).collect())
 }
