@@ -269,7 +269,7 @@ def one_node(options: argparse.Namespace, cells: list[Cell], progress: record.Pr
 
 def three_nodes(options: argparse.Namespace, progress: record.Progress, runs: list[Run]) -> None:
     """SET and the scripts in turn, through one of three nodes. CPU is that of all three."""
-    with OurCluster(nodes.OURS, options.groups, 1) as cluster:
+    with OurCluster(nodes.OURS, options.groups, options.workers) as cluster:
         port, processes = cluster.nodes[0].port, list(cluster.nodes)
         commands: dict[Cell, int] = {}
         for number in range(1, options.rounds + 1):
@@ -394,7 +394,8 @@ def summary(
         lines += ["", record.table(headings, rows), ""]
     if three:
         lines += [f"## Three nodes, {options.groups} groups: a script of one group beside a SET", ""]
-        lines.append(f"{CONNECTIONS} connections to one node, nothing pinned; CPU of all nodes for each command.")
+        each = "one worker" if options.workers == 1 else f"{options.workers} workers"
+        lines.append(f"{CONNECTIONS} connections to one of the nodes, which have {each} each, nothing pinned; CPU of all nodes for each command.")
         rows = []
         for cell in three:
             shown = spreads(cell, ["set_cpu_us", "script_cpu_us", "ratio", "script_per_s"], form)
@@ -432,6 +433,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="how often every cell is run on either server")
     parser.add_argument("--seconds", type=float, default=1.0, help="shortest time of one run on the faster server")
     parser.add_argument("--groups", type=int, default=6, help="groups of the three nodes")
+    parser.add_argument("--workers", type=int, default=1, help="workers of each of the three nodes")
     parser.add_argument("--entries", type=int, default=1_000_000, help="entries whose bytes are measured")
     parser.add_argument("--settle", type=float, default=5.0, help="seconds before memory is read")
     parser.add_argument("--no-pin", action="store_true", help="do not pin anything to cores")
@@ -442,7 +444,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.quick:
         options.rounds, options.seconds, options.entries, options.settle = 1, 0.05, 10_000, 0.1
-    if min(options.rounds, options.groups, options.seconds, options.settle) <= 0 or options.entries < 1000:
+    if min(options.rounds, options.groups, options.workers, options.seconds, options.settle) <= 0 or options.entries < 1000:
         parser.error("--rounds, --groups, --seconds and --settle must be positive, and --entries a thousand or more")
     return options
 

@@ -63,10 +63,11 @@ impl Connection {
         self.consumed < self.input.len()
     }
 
-    /// Whether left-over bytes may hold a whole command: the connection had to wait, or let others have their turn.
+    /// Whether left-over bytes may hold a whole command: the connection had to wait, or let others have their turn. Or scripts that
+    /// have run ahead are to be sent.
     #[inline]
     pub fn has_commands(&self) -> bool {
-        self.is_cut_short
+        self.is_cut_short || self.session.in_flight.ahead.may_go_on(&self.pipeline)
     }
 
     /// Bytes that wait to become commands.

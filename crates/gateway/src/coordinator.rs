@@ -195,13 +195,15 @@ enum RunPlace {
     Away,
 }
 
-/// Transactions whose effects are in one group.
+/// Transactions whose effects are in one group, and how it goes with those that read without locks.
 #[derive(Default)]
 struct OnePhase {
     /// Those that were sent there, by the places of their replies. Bounded by the connections: each has a bounded number of these under
     /// way.
     sent: BTreeMap<(u64, u64), Sent>,
     old_reads: OldReads,
+    /// The same of those whose effects are in several groups, which vote on what was read without locks.
+    unlocked: OldReads,
     /// The places of scripts under way that what stands behind them may pass: from when all that they name was known, until they are
     /// answered. Some of them may be running again.
     passed: BTreeSet<(u64, u64)>,
@@ -828,9 +830,14 @@ impl Coordinator {
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does. A script that names keys as it
             // goes on reads them one after the other: with locks it would have to begin again for each.
-            (true, _) if cx.view.is_spread || program.may_roam(cx) || extent.groups.is_empty() => {
-                TxnMode::OptimisticRead
+            (true, _) if program.may_roam(cx) || extent.groups.is_empty() => TxnMode::OptimisticRead,
+            // But where few keys are changed by many, most would be in vain, and each is two entries.
+            (true, true)
+                if cx.view.is_spread && extent.groups.len() > 1 && !self.one_phase.unlocked.may() =>
+            {
+                TxnMode::LockFirst
             }
+            (true, _) if cx.view.is_spread => TxnMode::OptimisticRead,
             (true, _) => TxnMode::LockFirst,
             (false, false) if cx.view.is_spread => TxnMode::SnapshotRead,
             (false, true) if sees_whole => TxnMode::InPlace,
@@ -2318,6 +2325,10 @@ impl Coordinator {
             return self.check_out(cx, txn);
         }
         let is_in_place = open.mode.is_in_place();
+        if open.mode == TxnMode::OptimisticRead && open.groups.len() > 1 {
+            self.one_phase.unlocked.note(true);
+        }
+        let Some(open) = self.open_of(txn) else { return };
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
             None if is_in_place && open.client.is_none() => {
@@ -2364,7 +2375,12 @@ impl Coordinator {
                 };
                 return self.answer_transaction(cx, txn, Answers::Failed(error));
             }
-            Refusal::Changed => return self.look_again(cx, txn),
+            Refusal::Changed => {
+                if open.mode == TxnMode::OptimisticRead && open.groups.len() > 1 {
+                    self.one_phase.unlocked.note(false);
+                }
+                return self.look_again(cx, txn);
+            }
             Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             // Where they are is known by now, or will be before long.
             Refusal::Moved => return self.put_off(cx, txn),
@@ -2376,9 +2392,10 @@ impl Coordinator {
 
     /// What was read without locks has changed.
     fn look_again(&mut self, cx: &mut Context, txn: TxnId) {
+        let may_again = self.one_phase.unlocked.may();
         let Some(open) = self.open_of(txn) else { return };
         open.tries += 1;
-        open.mode = if open.tries > TRIES_MAX {
+        open.mode = if open.tries > TRIES_MAX || open.groups.len() > 1 && !may_again {
             TxnMode::LockFirst
         } else {
             TxnMode::OptimisticRead

@@ -10,6 +10,7 @@ use crate::key_counts::KeyCounts;
 use crate::multi::note_watched;
 use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
+use crate::script_ahead::{self, Ran};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, CommandId, ReplyError};
@@ -72,6 +73,13 @@ pub enum Delivery {
         reply_to: ReplyTo,
         /// The slots of these keys.
         slots: Vec<Slot>,
+    },
+    /// Another worker has run a script of this connection ahead.
+    RanAhead {
+        /// Where its reply will go.
+        reply_to: ReplyTo,
+        /// What came of it.
+        ran: Box<Ran>,
     },
     /// The versions of `WATCH`.
     Watched {
@@ -141,6 +149,7 @@ impl Delivery {
             | Delivery::Awaited { reply_to, .. }
             | Delivery::LastAgent { reply_to, .. }
             | Delivery::Passable { reply_to, .. }
+            | Delivery::RanAhead { reply_to, .. }
             | Delivery::Watched { reply_to, .. }
             | Delivery::Info { reply_to, .. } => Some(reply_to.connection),
             Delivery::Answered(answered) => Some(answered.reply_to.connection),
@@ -152,6 +161,11 @@ impl Delivery {
 
 /// Gives a connection an answer that it waited for.
 pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delivery: Delivery) {
+    give(gateway, connection, delivery);
+    script_ahead::look_again(gateway, connection);
+}
+
+fn give(gateway: &mut Gateway, connection: &mut Connection, delivery: Delivery) {
     let session = &mut connection.session;
     let mut bytes = Vec::new();
     let reply_to = match delivery {
@@ -183,7 +197,11 @@ pub(crate) fn deliver(gateway: &mut Gateway, connection: &mut Connection, delive
         }
         Delivery::Passable { reply_to, slots } => {
             session.in_flight.pass(reply_to.sequence, slots);
-            return connection.pipeline.let_go(reply_to.sequence);
+            connection.pipeline.let_go(reply_to.sequence);
+            return script_ahead::on_passable(gateway, connection, reply_to.sequence);
+        }
+        Delivery::RanAhead { reply_to, ran } => {
+            return script_ahead::on_ran(gateway, connection, reply_to, *ran);
         }
         Delivery::Unblocked {
             reply_to,

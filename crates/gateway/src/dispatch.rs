@@ -29,9 +29,10 @@ use crate::offload;
 use crate::program::{Program, group_of_key, groups_of, names_more};
 use crate::pubsub::SubscriptionKind;
 use crate::scan::Next;
+use crate::script_ahead::{self, run_ahead};
 use crate::script_at_once::{run_at_once, worker_for};
 use crate::script_cache::is_long_source;
-use crate::script_on_copies::{Sending, send_on_copies};
+use crate::script_on_copies::{Sending, send_on_copies, slots_of};
 use crate::script_program::keeps_libraries;
 use crate::short_script::{Called, Unsuited};
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
@@ -463,6 +464,9 @@ impl<'a> Dispatch<'a> {
             is_out_of_memory: false,
             is_in_cluster: matches!(self.gateway.cx.scope(&self.connection.session), Scope::Node(_)),
         };
+        if self.connection.session.in_flight.ahead.is_on() {
+            return run_ahead(self.gateway, self.connection, &mut called);
+        }
         if runs && let Some(worker) = worker_for(self.gateway, &called) {
             return self.forward_script(worker);
         }
@@ -492,12 +496,19 @@ impl<'a> Dispatch<'a> {
     }
 
     /// Sends a script to the worker of all its keys, which carries it out at once, or sends back what came of it on copies, or the script.
-    /// Until then nothing passes it: it may come to name any key.
+    /// Until then nothing passes it: it may come to name any key. But scripts behind it may run (`script_ahead.rs`).
     fn forward_script(&mut self, worker: u16) {
+        let may_go_ahead = script_ahead::may_begin(self.gateway, &self.connection.session);
         let (spec, args, connection, cx) =
             (self.spec, self.args, &mut *self.connection, &mut self.gateway.cx);
         let reply_to = cx.reserve(connection);
-        connection.pipeline.hold_behind(reply_to.sequence);
+        match may_go_ahead {
+            true => {
+                let slots = slots_of(spec, args);
+                connection.session.in_flight.ahead.begin(reply_to, slots);
+            }
+            false => connection.pipeline.hold_behind(reply_to.sequence),
+        }
         // It is measured where it is carried out.
         cx.timing.is_ours = false;
         let asked = connection.session.asked(spec, args, false, cx.frame.as_ref());

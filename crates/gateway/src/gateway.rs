@@ -33,6 +33,7 @@ use crate::outbox::{Addressee, DiskTask};
 use crate::pause::{self, Pausing};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::scan::Scans;
+use crate::script_ahead;
 use crate::script_at_once;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -224,6 +225,7 @@ impl Gateway {
 
     /// Carries out what the connection has left over: after a wait, or when the driver read into its buffer.
     pub fn resume(&mut self, connection: &mut Connection) {
+        script_ahead::look_again(self, connection);
         let (input, consumed) = connection.take_input();
         let is_long = input.len() - consumed >= KEPT_BYTES_MIN;
         if is_long && connection.decoder.wanted() <= input.len() - consumed {
@@ -294,6 +296,10 @@ impl Gateway {
                         let is_busy = || self.last_agent.is_busy() || self.coordinator.counts().0 > 0;
                         let may_pass = |spec| may_pass(session, groups, spec, args, is_spread, is_busy());
                         if !session.in_flight.busy.is_empty() && !spec.is_some_and(may_pass) {
+                            break;
+                        }
+                        let may_join = |spec| script_ahead::may_join(session, spec, args);
+                        if session.in_flight.ahead.is_on() && !spec.is_some_and(may_join) {
                             break;
                         }
                         let may_overtake = |spec| {

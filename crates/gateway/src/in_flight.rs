@@ -8,6 +8,7 @@ use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::idempotency::Naming;
 use crate::program::names_more;
+use crate::script_ahead::ScriptsAhead;
 use crate::script_program::keeps_libraries;
 use crate::session::Session;
 use command::{CommandId, CommandRoute, Flags, Spec, Spread};
@@ -23,6 +24,8 @@ pub(crate) struct InFlight {
     pub(crate) sent: SentSlots,
     /// Scripts among these, with the slots that each of them keeps busy, by the places of their replies.
     passed: Vec<(u64, Vec<Slot>)>,
+    /// Scripts that run before it is known what those before them name.
+    pub(crate) ahead: ScriptsAhead,
     /// A command that others must not overtake is under way.
     pub(crate) is_waiting: bool,
     /// `CLIENT PAUSE` holds back its next command.
@@ -222,13 +225,14 @@ pub(crate) fn may_pass(
     is_spread: bool,
     is_busy: bool,
 ) -> bool {
-    let (busy, passed) = (&session.in_flight.busy, session.in_flight.passed.len());
+    let busy = &session.in_flight.busy;
+    let (passed, ahead) = (session.in_flight.passed.len(), session.in_flight.ahead.len());
     // What shares a transaction locks for as long as one does.
     let is_busy = is_spread && !combining::is_combined(spec) || !is_spread && is_busy;
     let is_script = spec.route == CommandRoute::Script && !keeps_libraries(spec.id);
     let begins_none = match is_script {
         // It may come to name other keys, and waits for those before it then: for scripts (`OnePhase` in `coordinator.rs`).
-        true => busy.transactions == passed && passed < BusySlots::PASSED_MAX,
+        true => busy.transactions == passed && passed + ahead < BusySlots::PASSED_MAX,
         false => is_of_one_group(groups, spec, args) || !busy.is_full(is_busy),
     };
     // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.

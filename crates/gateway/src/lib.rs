@@ -76,6 +76,7 @@ mod pubsub;
 mod router;
 mod saves;
 mod scan;
+mod script_ahead;
 mod script_at_once;
 mod script_cache;
 mod script_calls;

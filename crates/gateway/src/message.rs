@@ -3,6 +3,7 @@
 use crate::chores::{Chore, Outcome};
 use crate::key_counts::KeyCounts;
 use crate::pubsub::SubscriptionKind;
+use crate::script_ahead::Ran;
 use crate::script_on_copies::Copied;
 use bytes::Bytes;
 use command::Spec;
@@ -68,6 +69,20 @@ pub enum Message {
         touches: bool,
         /// What came of it.
         copied: Box<Copied>,
+    },
+    /// A script that stands behind others of its connection, to run on copies: `script_ahead.rs`.
+    Ahead {
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+        /// Which one.
+        command: Carried,
+    },
+    /// The answer to `Ahead`.
+    RanAhead {
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+        /// What came of it.
+        ran: Box<Ran>,
     },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
     /// `last_agent.rs`.
@@ -268,16 +283,26 @@ impl MailboxBatch {
 
     /// Puts a command in.
     pub fn push_command(&mut self, reply_to: ReplyTo, group: Option<GroupId>, asked: &Asked<'_>) {
-        let words = match asked.frame {
-            Some(frame) => self.push_framed(asked.args, frame),
-            None => self.push_words(asked.args.iter()),
-        };
-        let command = Carried::new(asked, words);
+        let command = self.carry(asked);
         self.push(Message::Execute {
             reply_to,
             group,
             command,
         });
+    }
+
+    /// Puts in a script that is to run ahead.
+    pub(crate) fn push_ahead(&mut self, reply_to: ReplyTo, asked: &Asked<'_>) {
+        let command = self.carry(asked);
+        self.push(Message::Ahead { reply_to, command });
+    }
+
+    fn carry(&mut self, asked: &Asked<'_>) -> Carried {
+        let words = match asked.frame {
+            Some(frame) => self.push_framed(asked.args, frame),
+            None => self.push_words(asked.args.iter()),
+        };
+        Carried::new(asked, words)
     }
 
     /// Puts in a part of a command that the receiver decides as last agent: these of its words.

@@ -153,6 +153,12 @@ impl Pipeline {
         self.slots.len()
     }
 
+    /// Whether the reply of this slot has come, which was reserved.
+    pub(crate) fn is_answered(&self, sequence: u64) -> bool {
+        let index = sequence.checked_sub(self.first);
+        index.is_none_or(|index| self.slots[index as usize].reply.is_some())
+    }
+
     /// Whether every command so far has been answered.
     #[inline]
     pub fn is_settled(&self) -> bool {

@@ -28,6 +28,7 @@ use crate::notify;
 use crate::outbox::{Finished, Told};
 use crate::program::{Item, Program};
 use crate::pubsub::{Published, SubscriptionKind};
+use crate::script_ahead;
 use crate::script_at_once;
 use crate::script_cache;
 use crate::script_on_copies;
@@ -742,6 +743,12 @@ impl Gateway {
                 touches,
                 copied,
             } => script_on_copies::on_copied(self, reply_to, *operation, touches, *copied),
+            Message::Ahead { reply_to, command } => {
+                let asked = mailbox_batch.asked(&command);
+                self.cx.before_command(asked.spec);
+                script_ahead::on_ahead(self, from, reply_to, &asked);
+            }
+            Message::RanAhead { reply_to, ran } => self.cx.deliver(Delivery::RanAhead { reply_to, ran }),
             Message::LastAgent { seq, command } => {
                 let began = self.cx.timing.now();
                 self.last_agent.on_part(

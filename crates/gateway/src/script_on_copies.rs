@@ -83,6 +83,13 @@ pub struct Copied {
     came_at: u64,
 }
 
+impl Copied {
+    /// Whether it has told channels something.
+    pub(crate) fn publishes(&self) -> bool {
+        !self.published.is_empty()
+    }
+}
+
 /// Runs a script here and sends its group what came of it, if that can be done. If not, nothing has happened.
 pub(crate) fn send_on_copies(
     gateway: &mut Gateway,
@@ -90,7 +97,7 @@ pub(crate) fn send_on_copies(
     called: &Called<'_>,
 ) -> Sending {
     let protocol = connection.session.protocol;
-    let copied = match run_on_copies(gateway, called, protocol, Coordinator::may_read_old) {
+    let copied = match run_if(gateway, called, protocol, Coordinator::may_read_old) {
         Ok(copied) => copied,
         Err(sending) => return sending,
     };
@@ -110,7 +117,7 @@ pub(crate) fn send_on_copies(
     }
     let mut program = Program::single(session.operation(called.spec, called.args));
     program.scope = cx.scope(session);
-    send(gateway, reply_to, program, copied, is_passed);
+    send_program(gateway, reply_to, program, copied, is_passed);
     Sending::Sent
 }
 
@@ -136,7 +143,7 @@ pub(crate) fn run_for_other(
     called: &Called<'_>,
     protocol: Protocol,
 ) -> Result<Box<Copied>, Sending> {
-    run_on_copies(gateway, called, protocol, |_| true).map(Box::new)
+    run_if(gateway, called, protocol, |_| true).map(Box::new)
 }
 
 /// The worker of all keys of a script has run it.
@@ -152,11 +159,27 @@ pub(crate) fn on_copied(
         let slots = slots_of(operation.spec, operation.args.as_args());
         gateway.cx.deliver(Delivery::Passable { reply_to, slots });
     }
-    send(gateway, reply_to, Program::single(operation), copied, is_passed);
+    send(gateway, reply_to, operation, copied, is_passed);
 }
 
-/// Sends a group what came of a script.
-fn send(gateway: &mut Gateway, reply_to: ReplyTo, mut program: Program, copied: Copied, is_passed: bool) {
+/// Sends a group what came of a script. `is_passed`: what stands behind it does not wait for it.
+pub(crate) fn send(
+    gateway: &mut Gateway,
+    reply_to: ReplyTo,
+    operation: Operation,
+    copied: Copied,
+    is_passed: bool,
+) {
+    send_program(gateway, reply_to, Program::single(operation), copied, is_passed);
+}
+
+fn send_program(
+    gateway: &mut Gateway,
+    reply_to: ReplyTo,
+    mut program: Program,
+    copied: Copied,
+    is_passed: bool,
+) {
     let Copied {
         group,
         expects,
@@ -174,7 +197,7 @@ fn send(gateway: &mut Gateway, reply_to: ReplyTo, mut program: Program, copied: 
 }
 
 /// The slots of the keys that a script declares.
-fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<Slot> {
+pub(crate) fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<Slot> {
     let mut slots = Vec::new();
     command::keys(spec, args, &mut |position, _| {
         slots.push(Slot::of_key(args.arg(position)))
@@ -184,7 +207,19 @@ fn slots_of(spec: &Spec, args: Args<'_>) -> Vec<Slot> {
     slots
 }
 
-fn run_on_copies(
+/// Runs a script whose keys are here on copies. Nothing is sent.
+///
+/// # Errors
+/// Nothing has happened, and another way is to be found.
+pub(crate) fn run_on_copies(
+    gateway: &mut Gateway,
+    called: &Called<'_>,
+    protocol: Protocol,
+) -> Result<Copied, Sending> {
+    run_if(gateway, called, protocol, Coordinator::may_read_old)
+}
+
+fn run_if(
     gateway: &mut Gateway,
     called: &Called<'_>,
     protocol: Protocol,

@@ -81,7 +81,8 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
         Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
         Work::Install { effects, result, .. } => {
             let name = result.as_ref().map(|result| result.request.lock_key());
-            of_effects(&[], effects, name)
+            let conditions = prepare.conditions.iter().chain(&prepare.expects);
+            return of_effects(conditions, effects, name);
         }
         Work::Put { pairs, .. } => {
             let keys = pairs.iter().map(|(key, _)| (key.into(), Mode::Exclusive));
@@ -95,16 +96,21 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
     and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)
 }
 
-/// What effects lock that a coordinator has computed from what it expects, and the name of a request.
-pub(crate) fn of_effects(
-    expects: &[ConditionView<'_>],
+/// What effects lock that a coordinator has computed, and at least shared locks on the keys of what it expects; and the name of a request.
+pub(crate) fn of_effects<'a>(
+    expects: impl IntoIterator<Item = &'a ConditionView<'a>>,
     effects: &[Effect],
     name: Option<Box<[u8]>>,
 ) -> Locks {
     let changes = effects.iter().filter(|effect| !matches!(effect, Effect::Tell(_)));
-    let keys = changes.map(|effect| effect.key().into());
-    let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
-    and_conditions(Locks::of_keys(alone.collect()), expects)
+    let mut keys: Vec<(&[u8], Mode)> = changes.map(|effect| (effect.key(), Mode::Exclusive)).collect();
+    keys.extend(name.iter().map(|name| (&**name, Mode::Exclusive)));
+    keys.extend(expects.into_iter().map(|expected| (expected.key(), Mode::Shared)));
+    // Each of the two comes in the order of its keys, and a stable sort makes use of that: a script may have changed ten thousands of them.
+    // Of a key that is in both, what it changes comes first.
+    keys.sort_by_key(|(key, _)| *key);
+    keys.dedup_by(|(later, _), (kept, _)| later == kept);
+    Locks::of_keys(keys.into_iter().map(|(key, mode)| (key.into(), mode)).collect())
 }
 
 /// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.

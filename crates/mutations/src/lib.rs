@@ -211,6 +211,8 @@ pub enum Mutation {
     ShownNotExpected,
     /// What a transaction within one group has seen is not looked at when its effects are installed.
     OnePhaseNotJudged,
+    /// What came of a script that has run ahead is sent before it is known what those before it name.
+    AheadOfTurn,
     /// A script that wrote nothing is answered by what a replica had applied that may be behind.
     OldReadTold,
     /// A transaction that has lost its locks reads on as if it held them.
@@ -385,6 +387,7 @@ impl Mutation {
         Mutation::ScriptBegunTwice,
         Mutation::ShownNotExpected,
         Mutation::OnePhaseNotJudged,
+        Mutation::AheadOfTurn,
         Mutation::OldReadTold,
         Mutation::LostLocksIgnored,
         Mutation::NotEndedFirst,

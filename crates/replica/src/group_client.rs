@@ -955,10 +955,18 @@ impl GroupClient {
         sent.is_due = false;
         while let Some(sent) = self.unanswered.pop_front_if(|sent| sent.is_answered) {
             self.acknowledged = self.acknowledged.max(sent.batch.number);
+            if let Some(long) = sent.long {
+                self.staging.spend(long);
+            }
         }
         self.tell_held(out);
         self.tell_moved(out);
         true
+    }
+
+    /// What was sent and is not needed any more, and would take long to be dropped.
+    pub fn take_spent(&mut self) -> Vec<FrozenRope> {
+        self.staging.take_spent()
     }
 
     /// Bytes of a long message have moved on the link with the leader's node: what is waited for may be behind them, or among

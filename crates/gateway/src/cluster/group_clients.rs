@@ -332,6 +332,7 @@ impl GroupClients {
         let mut outputs = Vec::new();
         self.client(cx, index);
         self.leaders[index].on_response(&cx.view, from, response, &mut outputs);
+        self.drop_spent(cx, index);
         self.note_reach(cx, index);
         // What it brought is handed out when the turn ends.
         cx.local.visits.touch(index);
@@ -381,9 +382,19 @@ impl GroupClients {
         if leader.tick(cx, layout, index, &mut outputs) {
             cx.local.visits.touch(index);
         }
+        self.drop_spent(cx, index);
         cx.outbox.outputs.extend(outputs);
         self.note_reach(cx, index);
         self.leaders[index].target
+    }
+
+    /// Has long operations that nobody needs any more dropped elsewhere.
+    fn drop_spent(&mut self, cx: &mut Context, index: usize) {
+        for spent in self.leaders[index].client.take_spent() {
+            let bytes = spent.len();
+            let dropped = cx.scripts.drop_elsewhere(Box::new(spent), bytes);
+            cx.outbox.offload_jobs.extend(dropped);
+        }
     }
 
     /// Tells all workers whether the leader of a group can be reached.

@@ -1,7 +1,8 @@
-//! How it went lately with what was read of replicas here, which may be behind.
+//! How it went lately with what is in vain if something has changed: with what was read of replicas here, which may be behind, and with
+//! what was read of several groups without locks.
 //!
-//! It saves a round if nothing has changed, and costs an entry if something has: where many change the same keys, or clients go on at
-//! another node with what they have just changed.
+//! It saves a round if nothing has changed, and costs an entry or some if something has: where many change the same keys, or clients go on
+//! at another node with what they have just changed.
 
 /// See the file's header.
 pub(super) struct OldReads {

@@ -518,3 +518,32 @@ fn a_script_that_names_many_keys_of_its_own_worker_gives_way() {
     let turns = took.expect("it comes to its end");
     assert!(turns > 20, "others had {turns} turns meanwhile");
 }
+
+/// Clients at all nodes count two keys of different groups up at the same time. How often one of them had to begin again, for each hundred.
+fn begun_again(world: &mut World, rounds: u32) -> u64 {
+    let both = "redis.call('INCR',KEYS[1])return\tredis.call('INCR',KEYS[2])";
+    let retries = |world: &World| -> u64 {
+        let stats = world.nodes.iter().map(|node| node.gateway.stats());
+        stats.map(|stats| stats.transaction_retries.get()).sum()
+    };
+    let before = retries(world);
+    for _ in 0..rounds {
+        for (node, client) in (0..3).flat_map(|node| [(node, 7), (node, 8), (node, 9)]) {
+            world.send(node, client, &format!("EVAL {both} 2 a c"));
+        }
+        for (node, client) in (0..3).flat_map(|node| [(node, 7), (node, 8), (node, 9)]) {
+            let reply = world.reply(node, client);
+            assert!(reply.starts_with(':'), "{reply}");
+        }
+    }
+    (retries(world) - before) * 100 / u64::from(rounds * 9)
+}
+
+#[test]
+fn scripts_over_groups_lock_first_where_they_keep_each_other_from_their_end() {
+    let mut world = replicated(4);
+    begun_again(&mut world, 10);
+    let each = begun_again(&mut world, 20);
+    assert!(each < 60, "{each} of a hundred");
+    assert_eq!(world.run(1, 10, "MGET a c"), "*2 $3 270 $3 270");
+}

@@ -7,6 +7,7 @@ use gateway::{
 use ids::{Boot, Epoch, GroupCount, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use mutations::Mutation;
 use options::Sources;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,8 @@ const COMMANDS: usize = 24;
 const GROUPS: u16 = 8;
 /// Between two turns in which a worker looks at the clock, in nanoseconds.
 const TURN: u64 = 5_000_000;
+/// Between what workers hear, in nanoseconds: how old a value is that was changed just now, the clock tells.
+const MOMENT: u64 = 1_000;
 
 /// One command, as a client saw it.
 struct Seen {
@@ -30,6 +33,11 @@ struct Seen {
     invoked: u64,
     returned: u64,
     reply: String,
+}
+
+thread_local! {
+    /// What a look at the monotonic clock shows.
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
 }
 
 struct Workers {
@@ -54,6 +62,7 @@ impl Workers {
         let groups = Groups::with_default_partitions(GroupCount::new(GROUPS).expect("a valid count"));
         let mut shared = Shared::new(Boot(1), "run".into(), 0, 6379, groups, 2, settings);
         shared.hooks.piece_sizes = SIZES.get();
+        shared.hooks.monotonic = || Monotonic(CLOCK.get());
         let shared = Arc::new(shared);
         let gateway = |worker| Gateway::new(worker, shared.clone(), HashSeed([seed, 7]), seed);
         let address = "127.0.0.1:1".parse().expect("an address");
@@ -121,12 +130,19 @@ impl Workers {
         self.end_turn(worker);
     }
 
+    /// So much time passes, in nanoseconds.
+    fn go_on_for(&mut self, nanos: u64) -> Monotonic {
+        self.now += nanos;
+        CLOCK.set(self.now);
+        Monotonic(self.now)
+    }
+
     /// Time passes for a worker.
     fn tick(&mut self, worker: usize) {
-        self.now += TURN;
+        let now = self.go_on_for(TURN);
         let gateway = &mut self.gateways[worker];
         gateway.begin_turn(UnixMillis(self.wall));
-        gateway.begin_cluster(Monotonic(self.now));
+        gateway.begin_cluster(now);
         gateway.pump();
         self.end_turn(worker);
     }
@@ -149,7 +165,9 @@ impl Workers {
                 reply: String::new(),
             });
         }
+        let now = self.go_on_for(MOMENT);
         let gateway = &mut self.gateways[client % 2];
+        gateway.begin_cluster(now);
         gateway.feed(&mut self.clients[client], &bytes);
         self.end_turn(client % 2);
     }
@@ -159,8 +177,10 @@ impl Workers {
         let Some(mut mailbox_batch) = self.mail[worker].pop_front() else {
             return false;
         };
+        let now = self.go_on_for(MOMENT);
         let gateway = &mut self.gateways[worker];
         gateway.begin_turn(UnixMillis(self.wall));
+        gateway.begin_cluster(now);
         let clients = &mut self.clients;
         gateway.receive(1 - worker as u16, &mut mailbox_batch, &mut |incoming| {
             if let gateway::Incoming::Answer {
@@ -460,8 +480,23 @@ fn no_order(seed: u64, seen: &[Seen]) -> Option<String> {
 /// The same while a second node becomes a member, which each worker hears of at a moment of its own.
 fn anomaly_in_growth(seed: u64) -> Option<String> {
     let mut prng = Prng::new(seed);
+    let joins = [0, 1].map(|_| prng.below(60));
+    anomaly_with_logs(seed, &mut prng, joins, any_words)
+}
+
+/// The same of scripts that stand one behind the other, where groups have logs.
+fn anomaly_of_scripts_ahead(seed: u64) -> Option<String> {
+    anomaly_with_logs(seed, &mut Prng::new(seed), [0, 0], words_and_scripts)
+}
+
+/// What clients saw whose workers hear after so many steps that their groups have logs; `None` if it has an order.
+fn anomaly_with_logs(
+    seed: u64,
+    prng: &mut Prng,
+    mut joins: [u64; 2],
+    words: fn(&mut Prng, u64) -> Vec<String>,
+) -> Option<String> {
     let mut workers = Workers::new(seed);
-    let mut joins = [0, 1].map(|_| prng.below(60));
     while workers.seen.len() < COMMANDS {
         for worker in [0, 1] {
             if joins[worker] == 0 {
@@ -477,7 +512,7 @@ fn anomaly_in_growth(seed: u64) -> Option<String> {
             _ => {
                 let count = (1 + prng.below(3) as usize).min(COMMANDS - workers.seen.len());
                 let first = workers.seen.len() as u64;
-                let commands = (0..count as u64).map(|at| any_words(&mut prng, first + at));
+                let commands = (0..count as u64).map(|at| words(prng, first + at));
                 let commands = commands.collect();
                 workers.send(client, commands);
             }
@@ -501,6 +536,20 @@ fn what_clients_of_two_workers_see_has_an_order_while_their_groups_begin_to_have
     for seed in 0..400 {
         assert_eq!(anomaly_in_growth(seed), None);
     }
+}
+
+#[test]
+fn scripts_that_run_ahead_of_those_before_them_keep_their_order() {
+    for seed in 0..400 {
+        assert_eq!(anomaly_of_scripts_ahead(seed), None);
+    }
+    mutations::plant(Some(Mutation::AheadOfTurn));
+    let noticed = (0..400).find_map(anomaly_of_scripts_ahead);
+    mutations::plant(None);
+    assert!(
+        noticed.is_some(),
+        "nobody noticed that scripts come before those before them"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Long operations on their way to a group, in pieces and one after the other.
+//! Long operations on their way to a group, in pieces and one after the other, and those that nobody needs any more.
 
 use super::item::Item;
 use bytes::Bytes;
@@ -12,7 +12,12 @@ pub(super) struct Staging {
     queue: VecDeque<Long>,
     /// The number of the newest one.
     newest: u64,
+    /// Those that are answered or given up, and hold very much: to give the memory of fifty megabytes back takes milliseconds.
+    spent: Vec<FrozenRope>,
 }
+
+/// Bytes of an operation from which on somebody else is to drop it.
+const SPENT_BYTES_MIN: usize = 1024 * 1024;
 
 struct Long {
     /// What is long in it is shared with its connection, or with the value that it puts.
@@ -95,6 +100,35 @@ impl Staging {
     pub(super) fn remove(&mut self, is_given_up: impl Fn(&Item) -> bool) -> Option<(Item, Option<u64>)> {
         let at = self.queue.iter().position(|long| is_given_up(&long.item))?;
         let long = self.queue.remove(at)?;
+        self.spend(long.operation);
         Some((long.item, (long.sent > 0).then_some(long.number)))
+    }
+
+    /// One is not needed any more.
+    pub(super) fn spend(&mut self, operation: FrozenRope) {
+        if operation.len() >= SPENT_BYTES_MIN {
+            self.spent.push(operation);
+        }
+    }
+
+    /// Those that somebody else is to drop.
+    pub(super) fn take_spent(&mut self) -> Vec<FrozenRope> {
+        std::mem::take(&mut self.spent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_would_take_long_to_be_dropped_is_kept_for_somebody_else() {
+        let mut staging = Staging::default();
+        staging.spend(vec![b'x'; SPENT_BYTES_MIN - 1].into());
+        assert!(staging.take_spent().is_empty());
+        staging.spend(vec![b'x'; SPENT_BYTES_MIN].into());
+        assert_eq!(staging.take_spent().len(), 1);
+        assert!(staging.take_spent().is_empty(), "it was handed over");
+        assert!(staging.is_empty(), "nothing waits for it");
     }
 }
