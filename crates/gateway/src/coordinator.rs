@@ -817,12 +817,12 @@ impl Coordinator {
         program: Program,
         extent: Extent,
     ) -> Option<u64> {
-        let mode = Self::mode_of(cx, &program, &extent);
+        let mode = self.mode_of(cx, &program, &extent);
         self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, false, true)
     }
 
     /// How a program is carried out that is a transaction.
-    fn mode_of(cx: &Context, program: &Program, extent: &Extent) -> TxnMode {
+    fn mode_of(&self, cx: &Context, program: &Program, extent: &Extent) -> TxnMode {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         match (extent.flows || program.request.is_some(), extent.writes) {
@@ -848,7 +848,7 @@ impl Coordinator {
     /// Sends a single command on its way over several groups, that was sent to one before which says that not all of its keys are there: its
     /// connection, perhaps another worker's, does not know of a transaction.
     pub(crate) fn start_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, program: Program, extent: Extent) {
-        let mode = Self::mode_of(cx, &program, &extent);
+        let mode = self.mode_of(cx, &program, &extent);
         self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, true, true);
     }
 
