@@ -822,7 +822,7 @@ impl Coordinator {
     }
 
     /// How a program is carried out that is a transaction.
-    fn mode_of(&self, cx: &Context, program: &Program, extent: &Extent) -> TxnMode {
+    fn mode_of(&mut self, cx: &Context, program: &Program, extent: &Extent) -> TxnMode {
         let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         match (extent.flows || program.request.is_some(), extent.writes) {
