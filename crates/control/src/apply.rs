@@ -100,6 +100,7 @@ impl State {
             MetaCommand::AddGroups { count } => self.on_add_groups(*count),
             MetaCommand::WantPartitions { wishes } => self.on_want_partitions(wishes),
             MetaCommand::PartitionsMoved { hosts } => self.on_partitions_moved(hosts),
+            MetaCommand::FoundAnew { group, node } => self.on_found_anew(*group, *node),
         }
     }
 
@@ -198,6 +199,25 @@ impl State {
         self.growth.founded = before.founded().get();
         self.group_count = after.get();
         // They are placed, and so are those that were there as far as that makes nodes even.
+        self.placed_factor = 0;
+        self.touch();
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_found_anew(&mut self, group: GroupId, node: NodeId) -> Result<MetaOutcome, MetaRefusal> {
+        let groups = self.growing_groups()?;
+        if !self.is_unfilled(groups, group) {
+            return Err(MetaRefusal::NotNeeded);
+        }
+        if !self.staying().any(|staying| staying == node) {
+            return Err(MetaRefusal::Unknown);
+        }
+        let name = GroupRef::Data(group);
+        let found = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
+        begin_anew(found, node, None, &mut self.next_incarnation);
+        // It held nothing.
+        found.former.clear();
+        found.leader_target = Some(node);
         self.placed_factor = 0;
         self.touch();
         Ok(MetaOutcome::Done)

@@ -324,6 +324,15 @@ pub enum MetaCommand {
         /// How many, all together.
         count: GroupCount,
     },
+    /// A group that was added, and of which nobody has heard that it hosts anything or has more than one replica, begins anew on a node: the one
+    /// that it was to begin on does not come. Refused if anything is to go there, and before [`SemanticsVersion::PARTITIONS_MOVE`]. Answers
+    /// `Done`.
+    FoundAnew {
+        /// Which group.
+        group: GroupId,
+        /// Where.
+        node: NodeId,
+    },
     /// Partitions are to go to other groups. Where one is to stay where it is, it is not to go any more. Refused before
     /// [`SemanticsVersion::PARTITIONS_MOVE`]. Answers `Done`.
     WantPartitions {
@@ -368,6 +377,7 @@ wire_enum!(MetaCommand {
     28 AddGroups { count },
     29 WantPartitions { wishes },
     30 PartitionsMoved { hosts },
+    31 FoundAnew { group, node },
 });
 
 impl MetaCommand {

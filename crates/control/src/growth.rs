@@ -13,8 +13,9 @@ use crate::command::MetaCommand;
 use crate::group::GroupRef;
 use crate::node::WEIGHT_PERCENT;
 use crate::observations::Observations;
+use crate::reconciler::Pace;
 use crate::state::State;
-use ids::{GroupCount, GroupId, Groups, Host, PartitionId, SemanticsVersion};
+use ids::{GroupCount, GroupId, Groups, Host, NodeId, PartitionId, SemanticsVersion};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -47,15 +48,23 @@ pub(crate) fn moved(state: &State, observations: &Observations) -> Option<MetaCo
 }
 
 /// The next step of the growth, while everything else is where it is to be.
-pub(crate) fn growth(state: &State) -> Option<MetaCommand> {
+pub(crate) fn growth(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
     if state.semantics() < SemanticsVersion::PARTITIONS_MOVE || state.pause().is_some() {
         return None;
     }
     let groups = state.key_groups()?;
+    let is_heard = |node: NodeId| {
+        let silence = observations.silence.get(&node);
+        silence.is_some_and(|&silence| silence < pace.away_after)
+    };
+    if let Some(command) = found_anew(state, groups, is_heard) {
+        return Some(command);
+    }
     let count = wanted(state, groups);
     if count.get() > groups.get() {
-        // What is still to be filled comes first.
-        return (state.moves_left() == 0).then_some(MetaCommand::AddGroups { count });
+        // What is still to be filled comes first. And each begins on some node, which is to be there.
+        let may_add = state.moves_left() == 0 && state.staying().all(is_heard);
+        return may_add.then_some(MetaCommand::AddGroups { count });
     }
     // One that was never reported may not have begun.
     let is_whole = |group: GroupId| {
@@ -66,6 +75,23 @@ pub(crate) fn growth(state: &State) -> Option<MetaCommand> {
     };
     let wishes = next_moves(groups, state.wishes(), is_whole);
     (!wishes.is_empty()).then_some(MetaCommand::WantPartitions { wishes })
+}
+
+/// A group that has nothing but its first replica, on a node that is not heard, begins anew on another one: it would have no leader for as long
+/// as that node does not come back, and all that concerns whole groups has to wait for it.
+fn found_anew(state: &State, groups: Groups, is_heard: impl Fn(NodeId) -> bool) -> Option<MetaCommand> {
+    let added = (groups.founded().get()..groups.get()).map(GroupId::new);
+    let is_without = |group: &GroupId| {
+        let found = &state.groups()[&GroupRef::Data(*group)];
+        state.is_unfilled(groups, *group) && found.members.iter().all(|member| !is_heard(member.node))
+    };
+    let group = added.into_iter().find(is_without)?;
+    let leads = |node: &NodeId| {
+        let targets = state.groups().values().filter_map(|group| group.leader_target);
+        (targets.filter(|leader| leader == node).count(), *node)
+    };
+    let node = state.staying().filter(|node| is_heard(*node)).min_by_key(leads)?;
+    Some(MetaCommand::FoundAnew { group, node })
 }
 
 /// How many groups there are to be for the nodes that stay.

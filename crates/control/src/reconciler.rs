@@ -119,7 +119,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     steps.extend(raise(state, observations, pace));
     steps.extend(moved(state, observations).map(ReconcileStep::Propose));
     if is_settled && pace.splits {
-        steps.extend(growth(state).map(ReconcileStep::Propose));
+        steps.extend(growth(state, observations, pace).map(ReconcileStep::Propose));
     }
     let mut look = Look {
         state,

@@ -1054,6 +1054,13 @@ impl Keyspace {
         ours.is_some_and(|ours| ours.generation != self.place.generation)
     }
 
+    /// Whether it is known that a transaction is over, or will never be prepared.
+    pub(crate) fn has_ended(&self, txn: TxnId) -> bool {
+        self.sessions.is_dead(txn.boot)
+            || self.transactions.vote_record(txn) != VoteRecord::Empty
+            || self.transactions.is_over(txn)
+    }
+
     /// Why a transaction can no longer prepare here.
     fn refuses(&self, txn: TxnId) -> Option<Refusal> {
         if self.sessions.is_dead(txn.boot) && !mutations::is(Mutation::FenceIgnored) {

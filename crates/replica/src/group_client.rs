@@ -508,10 +508,12 @@ impl GroupClient {
 
     /// Takes a decision that is waited for, or that a group may hear of which has not voted: it keeps its place behind the vote.
     pub fn decide(&mut self, txn: TxnId, is_committed: bool, worker: u16) {
-        // If it was given up, the group has not heard of it.
-        self.drop_long(
-            |item| matches!(item.origin, Some(Origin::Vote(own) | Origin::Lock(own)) if own == txn),
-        );
+        // If it was given up, the group has not heard of it; nor is it to hear of it, or of a piece that it waits for, behind this.
+        let is_its = |item: &Item| match item.origin {
+            Some(Origin::Vote(own) | Origin::Lock(own) | Origin::Arrival(own)) => own == txn,
+            _ => false,
+        };
+        while self.drop_long(is_its).is_some() {}
         let decisions = vec![(txn, is_committed)];
         let resolve = keyspace::EntryOperation::Resolve(Resolve { decisions });
         self.write(Origin::Decision(txn, worker), &resolve, None);

@@ -85,7 +85,8 @@ impl Keyspace {
             let count = self.placing.range().cluster_count();
             let is_in_use = arrival.is_some_and(|arrival| arrival.is_voted_for);
             let is_known = partition.number() < count.get() && !self.hosts(partition);
-            if is_in_use || !is_known || self.sessions.is_dead(txn.boot) {
+            // It may come late, and its transaction be over.
+            if is_in_use || !is_known || self.has_ended(txn) {
                 return false;
             }
             self.end_arrival();
