@@ -9,6 +9,7 @@ use ids::{
     SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const PACE: Pace = Pace {
     splits: true,
@@ -16,10 +17,10 @@ const PACE: Pace = Pace {
     learners_of_node_max: 2,
     light_learners_of_node_max: 4,
     transfers_max: 4,
-    away_after: std::time::Duration::from_secs(1),
-    miss_after: std::time::Duration::from_secs(30),
-    replace_after: std::time::Duration::from_secs(20),
-    raise_after: std::time::Duration::from_secs(20),
+    away_after: Duration::from_secs(1),
+    miss_after: Duration::from_secs(30),
+    replace_after: Duration::from_secs(20),
+    raise_after: Duration::from_secs(20),
 };
 
 fn announcement(number: u64, weight_percent: u16) -> Announcement {
@@ -146,6 +147,61 @@ fn groups_that_are_added_host_nothing_and_begin_where_the_fewest_are_led() {
 }
 
 #[test]
+fn a_group_that_began_on_a_node_that_is_silent_begins_anew_on_another_one_while_it_hosts_nothing() {
+    let mut state = created(3, 100, SemanticsVersion::CURRENT);
+    join(&mut state, 2);
+    state
+        .apply(&MetaCommand::AddGroups { count: count(4) })
+        .expect("it is possible");
+    let name = GroupRef::Data(GroupId::new(3));
+    let first = state.groups()[&name].members.clone();
+    assert_eq!(first[0].node, NodeId(2));
+    let anew = |state: &State, heard: &Observations| {
+        let all = steps(state, heard, &PACE);
+        let mut commands = all.into_iter().filter_map(|step| match step {
+            ReconcileStep::Propose(command @ MetaCommand::FoundAnew { .. }) => Some(command),
+            _ => None,
+        });
+        commands.next()
+    };
+    assert_eq!(anew(&state, &heard(&[1, 2])), None, "its node is there");
+    let command = MetaCommand::FoundAnew {
+        group: GroupId::new(3),
+        node: NodeId(1),
+    };
+    assert_eq!(anew(&state, &heard(&[1])), Some(command.clone()));
+    assert_eq!(state.apply(&command), Ok(MetaOutcome::Done));
+    check(&state);
+    let group = &state.groups()[&name];
+    assert_eq!(group.members.len(), 1);
+    assert_eq!(
+        (group.members[0].node, group.leader_target),
+        (NodeId(1), Some(NodeId(1)))
+    );
+    assert_ne!(
+        group.members[0].incarnation, first[0].incarnation,
+        "it is another replica"
+    );
+    // One that hosts something, that was founded with the cluster, or to which something may be on its way, keeps what it has.
+    let founded = MetaCommand::FoundAnew {
+        group: GroupId::new(0),
+        node: NodeId(2),
+    };
+    let back = MetaCommand::FoundAnew {
+        group: GroupId::new(3),
+        node: NodeId(2),
+    };
+    assert!(state.apply(&founded).is_err());
+    let mut wanted = state.clone();
+    wanted.apply(&want(7, 3)).expect("it is possible");
+    assert!(wanted.apply(&back).is_err());
+    state.apply(&moved(7, 3, 1)).expect("it is possible");
+    assert!(state.apply(&back).is_err());
+    assert_eq!(anew(&state, &heard(&[2])), None);
+    check(&state);
+}
+
+#[test]
 fn what_has_moved_oftener_counts_and_fulfils_what_was_wanted() {
     let mut state = created(2, 100, SemanticsVersion::CURRENT);
     state
@@ -176,6 +232,14 @@ fn what_has_moved_oftener_counts_and_fulfils_what_was_wanted() {
         assert_eq!(state.apply(&command), Err(MetaRefusal::Unknown));
     }
     check(&state);
+}
+
+/// Observations of a leader that has just heard from these nodes.
+fn heard(nodes: &[u64]) -> Observations {
+    Observations {
+        silence: nodes.iter().map(|node| (NodeId(*node), Duration::ZERO)).collect(),
+        ..Observations::default()
+    }
 }
 
 fn adds(step: &ReconcileStep) -> bool {
@@ -210,13 +274,17 @@ fn a_cluster_grows_to_two_groups_for_each_worker_that_host_as_many_partitions() 
         ..PACE
     };
     assert!(
-        !steps(&state, &Observations::default(), &idle).iter().any(adds),
+        !steps(&state, &heard(&[1]), &idle).iter().any(adds),
         "it is switched off"
+    );
+    assert!(
+        !steps(&state, &Observations::default(), &PACE).iter().any(adds),
+        "a group would begin on a node that is not heard"
     );
     let mut moves = 0;
     for round in 0.. {
         assert!(round < 200, "it ends");
-        let mut observations = Observations::default();
+        let mut observations = heard(&[1]);
         // Whatever is wanted happens.
         let groups = state.key_groups().expect("there is a cluster");
         let mut hosted: BTreeMap<GroupId, Vec<(PartitionId, u32)>> = BTreeMap::new();

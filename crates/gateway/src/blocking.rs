@@ -131,6 +131,16 @@ struct Blocked {
     spent: u64,
 }
 
+/// What is to be done for somebody whose keys are not where they were sought.
+pub(crate) enum OnMoved {
+    /// This is no client that waits.
+    NotBlocked,
+    /// Nothing more.
+    Done,
+    /// To look for the group of this command, and to let the client [go on](Blocking::go_on).
+    Unplaced(Box<Operation>),
+}
+
 /// A client of any worker that waits for keys of this one.
 struct Waiter {
     reply_to: ReplyTo,
@@ -547,34 +557,49 @@ impl Blocking {
         }
     }
 
-    /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there. `false` if
-    /// `reply_to` is not one's.
-    pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, from: GroupId) -> bool {
+    /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there, as soon as
+    /// that is known.
+    pub(crate) fn on_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, from: GroupId) -> OnMoved {
         let token = reply_to.connection;
         let is_leaving = self.leaving.remove(&(token, reply_to.sequence));
         let blocked = self.blocked.get_mut(&token);
         let Some(blocked) = blocked.filter(|blocked| blocked.reply_to == reply_to) else {
-            return is_leaving;
+            return if is_leaving {
+                OnMoved::Done
+            } else {
+                OnMoved::NotBlocked
+            };
         };
-        if blocked.is_resolving {
-            // It was a question, and no command yet.
-            self.resolve(cx, token);
-            return true;
-        }
-        blocked.is_in_group = false;
-        let groups = Program::single(blocked.operation.clone()).extent(cx.groups).groups;
-        if let Some(ending) = blocked.ending.take() {
+        let has_waited = std::mem::take(&mut blocked.is_in_group);
+        let groups = Program::single(blocked.operation.clone())
+            .extent(cx.groups)
+            .groups;
+        if has_waited && blocked.ending.is_some() {
+            // There was nothing as long as it waited, up to when its keys moved. Who has only tried does not know that.
+            let ending = blocked.ending.take().expect("just seen");
             self.unblock(cx, token, ending);
-        } else if blocked.has_hung_up {
+        } else if blocked.has_hung_up && !blocked.is_resolving {
             blocked.is_trying = false;
             cx.deliver(Delivery::HungUp { connection: token });
         } else if groups[..] == [from] {
-            // It tries when more is known of where its keys are.
-            (blocked.is_trying, blocked.group) = (false, None);
+            (blocked.is_trying, blocked.group) = (true, None);
+            return OnMoved::Unplaced(Box::new(blocked.operation.clone()));
         } else {
-            self.try_again(cx, token);
+            self.go_on(cx, reply_to);
         }
-        true
+        OnMoved::Done
+    }
+
+    /// More is known of where the keys are of a client that tries.
+    pub(crate) fn go_on(&mut self, cx: &mut Context, reply_to: ReplyTo) {
+        let token = reply_to.connection;
+        match self.blocked.get(&token) {
+            // It was a question, and no command yet.
+            Some(blocked) if blocked.reply_to == reply_to && blocked.is_resolving => self.resolve(cx, token),
+            Some(blocked) if blocked.reply_to == reply_to => self.try_again(cx, token),
+            // The client is gone.
+            _ => {}
+        }
     }
 
     /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.

@@ -847,7 +847,13 @@ impl Coordinator {
 
     /// Sends a single command on its way over several groups, that was sent to one before which says that not all of its keys are there: its
     /// connection, perhaps another worker's, does not know of a transaction.
-    pub(crate) fn start_moved(&mut self, cx: &mut Context, reply_to: ReplyTo, program: Program, extent: Extent) {
+    pub(crate) fn start_moved(
+        &mut self,
+        cx: &mut Context,
+        reply_to: ReplyTo,
+        program: Program,
+        extent: Extent,
+    ) {
         let mode = self.mode_of(cx, &program, &extent);
         self.open_transaction(cx, Client::alone(reply_to, program), extent, mode, true, true);
     }
@@ -1166,7 +1172,9 @@ impl Coordinator {
 
     /// Who hosts what may be known better than when the last attempt began: the groups of this one follow from what is known now.
     fn place_anew(&mut self, groups: Groups, seq: u64) {
-        let Some(open) = self.open.get_mut(&seq) else { return };
+        let Some(open) = self.open.get_mut(&seq) else {
+            return;
+        };
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -2608,7 +2616,11 @@ impl Coordinator {
     /// to `newest` are all that there were. Only what has a client may be begun again.
     fn lowest_open(&self, newest: u64) -> u64 {
         let first = self.waited_for.first().copied();
-        first.into_iter().chain(self.moving.seq()).min().unwrap_or(newest + 1)
+        first
+            .into_iter()
+            .chain(self.moving.seq())
+            .min()
+            .unwrap_or(newest + 1)
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.

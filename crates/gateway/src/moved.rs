@@ -11,6 +11,7 @@
 //!
 //! [decision 0074]: ../../../docs/decisions/0074-partitions-move.md
 
+use crate::blocking::OnMoved;
 use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::program::Program;
@@ -34,6 +35,8 @@ struct UnplacedCommand {
     /// The group that does not have its keys; none if it is to be sent wherever they are thought to be.
     but: Option<GroupId>,
     since: Monotonic,
+    /// Whether it is a client's that waits for its keys.
+    is_blocking: bool,
 }
 
 impl Unplaced {
@@ -91,8 +94,13 @@ impl Gateway {
         self.cx.learn_moved(elsewhere);
         // What comes from now on must not pass what is sent on.
         self.cx.hosts_version += 1;
-        if self.blocking.on_moved(&mut self.cx, reply_to, from) {
-            return;
+        match self.blocking.on_moved(&mut self.cx, reply_to, from) {
+            OnMoved::NotBlocked => {}
+            OnMoved::Done => return,
+            OnMoved::Unplaced(command) => {
+                let unplaced = self.unplaced(reply_to, command, from, true);
+                return self.unplaced.0.push_back(unplaced);
+            }
         }
         if self.coordinator.on_one_phase(&mut self.cx, reply_to, false) {
             return;
@@ -113,12 +121,23 @@ impl Gateway {
         };
         // Those before it are not passed.
         self.place_unplaced();
-        self.send_on(UnplacedCommand {
+        self.send_on(self.unplaced(reply_to, command, from, false));
+    }
+
+    fn unplaced(
+        &self,
+        reply_to: ReplyTo,
+        command: Box<Operation>,
+        from: GroupId,
+        is_blocking: bool,
+    ) -> UnplacedCommand {
+        UnplacedCommand {
             reply_to,
             command,
             but: Some(from),
             since: self.cx.now,
-        });
+            is_blocking,
+        }
     }
 
     /// Looks again for the groups of commands that nobody knew.
@@ -134,12 +153,14 @@ impl Gateway {
         let extent = program.extent(self.cx.groups);
         let (reply_to, is_late) = (unplaced.reply_to, self.cx.now.since(unplaced.since) >= PATIENCE);
         match extent.groups[..] {
-            [group] if Some(group) != unplaced.but => {
+            [group] if Some(group) != unplaced.but && !unplaced.is_blocking => {
                 let operation = *unplaced.command;
                 self.cx.request(group, Request::Execute { reply_to, operation });
             }
+            [group] if Some(group) != unplaced.but => self.blocking.go_on(&mut self.cx, reply_to),
             [_] if is_late => self.fail_unplaced(reply_to),
             [_] => self.unplaced.0.push_back(unplaced),
+            _ if unplaced.is_blocking => self.blocking.go_on(&mut self.cx, reply_to),
             _ => self
                 .coordinator
                 .start_moved(&mut self.cx, reply_to, program, extent),

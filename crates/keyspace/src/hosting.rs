@@ -27,8 +27,8 @@ pub use partition_copy::{PartitionCopy, PartitionCopyStep};
 
 use crate::Keyspace;
 use crate::database::Database;
-use crate::directories::Cursor;
 use crate::digest::Digest;
+use crate::directories::Cursor;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, ConditionView, EntryOperation, InPlaceStep, Work};
 use crate::fields::{read_txn, write_txn};
@@ -42,6 +42,7 @@ use crate::requests::is_request_name;
 use codec::{DecodeError, Reader, Writer};
 use command::CommandRoute;
 use ids::{Db, GroupId, HashSeed, PartitionId, PartitionRange, Slot, Version};
+use mutations::Mutation;
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::{Participants, TxnId};
@@ -533,7 +534,9 @@ impl Keyspace {
             let (directory, _) = database.take_at(index);
             self.lazyfree.add_segments(directory.into_segments());
         }
-        self.dismiss_moved(local);
+        if !mutations::is(Mutation::WaitersLeftBehind) {
+            self.dismiss_moved(local);
+        }
     }
 
     /// Those who wait for keys that are not here any more wait where these are.
@@ -559,7 +562,9 @@ impl Keyspace {
             ..
         } = enter;
         // All bytes were looked at before they were proposed; what is none of ours changes nothing.
-        let _ = self.take_records(&records);
+        if !mutations::is(Mutation::ChangesLeftBehind) {
+            let _ = self.take_records(&records);
+        }
         self.lose_transfers();
         self.time = self.time.max(time);
         self.applied = Version((self.applied.max(applied).0 + 1).min(VERSION_MAX));
@@ -587,7 +592,9 @@ impl Keyspace {
         changed.arrival = None;
         changed.given.remove(&partition);
         changed.hosted.insert(partition, Hosted { moves, entered });
-        self.requests.adopt(&requests);
+        if !mutations::is(Mutation::ResultsLeftBehind) {
+            self.requests.adopt(&requests);
+        }
         // Whoever waits here for keys of it has come too early, and is told so by what comes into them; now all of it has.
         local.is_all_ready = true;
     }

@@ -57,8 +57,8 @@ use crate::waiters::Waiters;
 use bytes::Bytes;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
-    Db, GatewayId, GroupId, HashSeed, PartitionId, PartitionRange, Prng, RequestUuid,
-    SemanticsVersion, Slot, UnixMillis, Version,
+    Db, GatewayId, GroupId, HashSeed, PartitionId, PartitionRange, Prng, RequestUuid, SemanticsVersion, Slot,
+    UnixMillis, Version,
 };
 use resp::{Args, Protocol, ReplyWriter};
 use txn::{Locks, Mode, Participant};
@@ -674,7 +674,7 @@ impl Keyspace {
         staging.fence(|boot| sessions.is_dead(boot), lazyfree);
         transactions.fence(|boot| sessions.is_dead(boot));
         waiters.fence(|boot| sessions.is_dead(boot));
-        self.fence_arrival();
+        self.drop_ended_arrival();
     }
 
     /// The number of the newest batch of `gateway` that was applied; 0 if there was none.

@@ -616,8 +616,11 @@ impl Keyspace {
         let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.vote_record)));
         let over = all.over.iter().map(|txn| (txn.boot, format!("{txn:?} is over")));
         let deferred = all.deferred.keys();
+        let arrival = self.arrival().into_iter();
+        let arrival = arrival.map(|(txn, partition)| (txn.boot, format!("{txn:?} has {partition:?} arrive")));
         ended
             .chain(over)
+            .chain(arrival)
             .chain(deferred.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
     }
 
@@ -1148,7 +1151,9 @@ impl Keyspace {
             }
         }
         local.prepared += 1;
-        if mutations::is(Mutation::LocksReleasedEarly) {
+        let leaves = matches!(prepared.step, Some(PartitionStep::Leave { .. }));
+        if mutations::is(Mutation::LocksReleasedEarly) || leaves && mutations::is(Mutation::LeavingNotLocked)
+        {
             self.transactions.locks.release(txn);
         }
         let before = self.transactions.prepared.insert(txn, prepared);
@@ -1346,6 +1351,8 @@ impl Keyspace {
         if vote_record != VoteRecord::Empty {
             return vote_record;
         }
+        // Nobody votes for it any more.
+        self.drop_arrival_of(txn);
         if self.transactions.is_over(txn) && !self.transactions.locks.is_waiting(txn) {
             // Its locks may have become free only after its coordinator had given it up, and nobody else would ask for them back.
             self.release_held(txn);
@@ -1401,14 +1408,14 @@ impl Keyspace {
                 self.transactions.over.insert(txn);
             }
         }
-        if is_dead || mark == before {
-            return;
+        if !is_dead && mark > before {
+            self.transactions.low.insert(*coordinator, mark);
+            let below = self.transactions.over.range(of(0, 0)..of(mark, 0));
+            for txn in below.copied().collect::<Vec<_>>() {
+                self.transactions.over.remove(&txn);
+            }
         }
-        self.transactions.low.insert(*coordinator, mark);
-        let below = self.transactions.over.range(of(0, 0)..of(mark, 0));
-        for txn in below.copied().collect::<Vec<_>>() {
-            self.transactions.over.remove(&txn);
-        }
+        self.drop_ended_arrival();
     }
 
     pub(crate) fn answer_deferred(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {

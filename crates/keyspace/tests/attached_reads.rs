@@ -81,7 +81,9 @@ fn run(cuts: u32) -> Vec<String> {
                     (writes.next().expect("one answer for each write"), answer.bytes())
                 }
                 ApplyOutput::Read(index, reply) => (reads[index], reply),
-                ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) => unreachable!("nobody holds a key"),
+                ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) | ApplyOutput::ReadMoved(..) => {
+                    unreachable!("nobody holds a key, and none has moved")
+                }
             };
             replies[at] = String::from_utf8_lossy(reply).into_owned();
         });
@@ -138,7 +140,9 @@ fn a_repeated_batch_answers_in_the_order_of_its_items() {
                 replies.push(String::from_utf8_lossy(answer.bytes()).into_owned())
             }
             ApplyOutput::Read(_, reply) => replies.push(String::from_utf8_lossy(reply).into_owned()),
-            ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) => unreachable!("nobody holds a key"),
+            ApplyOutput::ReadLater(..) | ApplyOutput::Freed(..) | ApplyOutput::ReadMoved(..) => {
+                unreachable!("nobody holds a key, and none has moved")
+            }
         });
         applied.expect("the rules are known");
         assert_eq!(replies, ["+OK\r\n", "$1\r\n1\r\n", "+OK\r\n", "$1\r\n2\r\n"]);

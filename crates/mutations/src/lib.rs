@@ -217,6 +217,14 @@ pub enum Mutation {
     OldReadTold,
     /// A transaction that has lost its locks reads on as if it held them.
     LostLocksIgnored,
+    /// A group that has voted for a partition to leave lets others change it until that is decided.
+    LeavingNotLocked,
+    /// What has changed in a partition since it was copied does not go with it.
+    ChangesLeftBehind,
+    /// What was answered by the names of requests does not go with a partition.
+    ResultsLeftBehind,
+    /// Clients that wait for keys of a partition go on waiting where it was.
+    WaitersLeftBehind,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -388,6 +396,10 @@ impl Mutation {
         Mutation::ShownNotExpected,
         Mutation::OnePhaseNotJudged,
         Mutation::AheadOfTurn,
+        Mutation::LeavingNotLocked,
+        Mutation::ChangesLeftBehind,
+        Mutation::ResultsLeftBehind,
+        Mutation::WaitersLeftBehind,
         Mutation::OldReadTold,
         Mutation::LostLocksIgnored,
         Mutation::NotEndedFirst,

@@ -478,7 +478,10 @@ impl GroupClient {
     /// Takes a piece of a copy of a partition.
     pub fn arrive(&mut self, piece: ArrivingPiece<'_>) {
         self.make_room(true);
-        self.open.batch.writes.push(&keyspace::EntryOperation::Arrive(piece));
+        self.open
+            .batch
+            .writes
+            .push(&keyspace::EntryOperation::Arrive(piece));
         let item = self.new_item(Origin::Arrival(piece.txn), false, None);
         self.took_write(item, self.sizes.long_bytes_min);
     }

@@ -27,11 +27,12 @@ use crate::turn::Turn;
 use command::Command;
 use consensus::{Index, Members, RaftMessage, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{
-    Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionId, PartitionRange, SemanticsVersion, Slot, UnixMillis,
+    Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionId, PartitionRange, SemanticsVersion, Slot,
+    UnixMillis,
 };
 use keyspace::{
-    BlockCommand, CopyStep, Cursor, Enter, KeyVersion, Keyspace, LeaderLocal, Object, PartitionCopy, PartitionCopyStep,
-    SeenObject,
+    BlockCommand, CopyStep, Cursor, Enter, KeyVersion, Keyspace, LeaderLocal, Object, PartitionCopy,
+    PartitionCopyStep, SeenObject,
 };
 use resp::ReplyWriter;
 use std::time::Duration;
@@ -217,7 +218,11 @@ impl Replica {
     }
 
     /// See [`PartitionCopy::next`].
-    pub fn next_of_partition_copy(&mut self, copy: &mut PartitionCopy, bytes_max: usize) -> PartitionCopyStep {
+    pub fn next_of_partition_copy(
+        &mut self,
+        copy: &mut PartitionCopy,
+        bytes_max: usize,
+    ) -> PartitionCopyStep {
         copy.next(self.state.keyspace_mut(), bytes_max)
     }
 

@@ -6,8 +6,8 @@ use crate::state::LocalCounts;
 use command::{CommandId, Spec};
 use ids::{Db, GroupId, HashSeed, PartitionId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, KeptResult, KeyVersion, Lazyfree, Lock, Moved, Pairs, Prepare, Returned,
-    PartitionStep, SeenObject, Work,
+    ClientRequest, Effect, Event, KeptResult, KeyVersion, Lazyfree, Lock, Moved, Pairs, PartitionStep,
+    Prepare, Returned, SeenObject, Work,
 };
 use resp::FrozenRope;
 use std::time::Duration;

@@ -544,6 +544,16 @@ impl Swarm {
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
+            // Partitions that move all the time.
+            Some(Mutation::LeavingNotLocked | Mutation::ChangesLeftBehind) => {
+                swarm.partition_moves = 1_000;
+                swarm.think = MILLIS;
+            }
+            Some(Mutation::ResultsLeftBehind) => {
+                swarm.partition_moves = 1_000;
+                swarm.mix = Mix::named();
+                swarm.think = MILLIS;
+            }
             Some(Mutation::WholeNotLocked | Mutation::LostLocksIgnored) => {
                 swarm.mix = Mix::whole(30);
                 swarm.clients = 10;

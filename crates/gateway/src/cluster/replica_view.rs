@@ -6,7 +6,6 @@ use consensus::Members;
 use ids::{Boot, GroupId, Incarnation, Monotonic, PartitionCount, PartitionId};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
-use txn::TxnId;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -79,11 +78,6 @@ impl<'a> ReplicaView<'a> {
     /// How many the cluster has.
     pub fn partition_count(&self) -> PartitionCount {
         self.replica.keyspace().partitions().cluster_count()
-    }
-
-    /// The partition of which a copy arrives, and the transaction by which it is to come.
-    pub fn arrival(&self) -> Option<(TxnId, PartitionId)> {
-        self.replica.keyspace().arrival()
     }
 
     /// Of its data.

@@ -144,7 +144,13 @@ impl Coordinator {
     }
 
     /// Begins to move a partition to another group. It is hosted by the group of this index, which is led here.
-    pub(crate) fn begin_move(&mut self, cx: &mut Context, index: usize, partition: PartitionId, target: GroupId) {
+    pub(crate) fn begin_move(
+        &mut self,
+        cx: &mut Context,
+        index: usize,
+        partition: PartitionId,
+        target: GroupId,
+    ) {
         let replica = &mut cx.local.replicas[index];
         let source = replica.group();
         let may = cx.turn.semantics >= SemanticsVersion::PARTITIONS_MOVE && self.may_move(cx.now);
@@ -218,8 +224,12 @@ impl Coordinator {
                 PartitionCopyStep::Ready => return self.leave(cx),
                 PartitionCopyStep::Lost => return self.give_up_move(cx),
             };
-            let Some(seed) = seed else { return self.give_up_move(cx) };
-            self.moving.pace.copied(cx.now, took, cx.shared.hooks.copy_rest_min);
+            let Some(seed) = seed else {
+                return self.give_up_move(cx);
+            };
+            self.moving
+                .pace
+                .copied(cx.now, took, cx.shared.hooks.copy_rest_min);
             let bandwidth = cx.settings.move_bandwidth;
             cx.shared.move_budget.charge(cx.now, records.len(), bandwidth);
             *sent += 1;
@@ -238,7 +248,12 @@ impl Coordinator {
 
     /// The target has taken a piece, or has not.
     pub(crate) fn on_arrived(&mut self, cx: &mut Context, txn: TxnId, group: GroupId, is_taken: bool) {
-        let Some(it) = self.moving.now.as_mut().filter(|it| it.txn == txn && it.target == group) else {
+        let Some(it) = self
+            .moving
+            .now
+            .as_mut()
+            .filter(|it| it.txn == txn && it.target == group)
+        else {
             return;
         };
         let MovePhase::Copies { outstanding, .. } = &mut it.phase else {
@@ -254,7 +269,12 @@ impl Coordinator {
 
     /// All that was there is copied: the source is asked for its vote.
     fn leave(&mut self, cx: &mut Context) {
-        if self.moving.now.as_ref().is_some_and(|it| cx.shared.is_cut_off(it.target)) {
+        if self
+            .moving
+            .now
+            .as_ref()
+            .is_some_and(|it| cx.shared.is_cut_off(it.target))
+        {
             // It would be locked for a vote that does not come.
             return self.give_up_move(cx);
         }
@@ -322,7 +342,11 @@ impl Coordinator {
             return false;
         };
         if vote == Vote::Refused(Refusal::Moved) {
-            let elsewhere = replies.iter().next().map(keyspace::Moved::read).unwrap_or_default();
+            let elsewhere = replies
+                .iter()
+                .next()
+                .map(keyspace::Moved::read)
+                .unwrap_or_default();
             cx.learn_moved(&elsewhere);
         }
         match (&it.phase, vote) {
@@ -335,7 +359,12 @@ impl Coordinator {
     }
 
     /// The participants have said what has become of a move. `false` if it is none of this worker.
-    pub(super) fn on_move_recovered(&mut self, cx: &mut Context, txn: TxnId, decision: Option<Decision>) -> bool {
+    pub(super) fn on_move_recovered(
+        &mut self,
+        cx: &mut Context,
+        txn: TxnId,
+        decision: Option<Decision>,
+    ) -> bool {
         if !self.moving.is(txn) {
             return false;
         }

@@ -1,6 +1,7 @@
 //! Groups that are added while nodes run.
 
 use crate::cluster::replicated;
+use crate::moves::move_it;
 use crate::world::World;
 use gateway::{GroupLayout, Layout};
 use ids::{GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionId, Slot};
@@ -86,19 +87,22 @@ fn keys_are_asked_for_where_their_partition_is_and_what_is_known_is_never_forgot
     assert_eq!(world.run(0, 1, "SET key 1"), "+OK");
     world.lay_out(|layout| add(layout, 0));
     world.turns(500);
+    move_it(&mut world, "key", 2);
     let partition = groups(3).partitions().partition_of(Slot::of_key(b"key"));
     let moved = groups(3).with_host(partition, GroupId::new(2), 1);
+    // A map that says so, one of before, and one of a meta group that knows less.
+    for hosted in [moved, groups(3), groups(2)] {
+        world.lay_out(|layout| layout.hosted = Some(hosted));
+        world.turns(10);
+        for node in 0..3 {
+            assert_eq!(world.run(node, 1, "GET key"), "$1 1", "node {node}");
+        }
+    }
+    let home = groups(3).host_of(partition);
+    move_it(&mut world, "key", home.number());
     world.lay_out(|layout| layout.hosted = Some(moved));
     world.turns(10);
-    assert_eq!(world.run(1, 1, "GET key"), "$-1", "the other group has nothing");
-    // A map of before, or of a meta group that knows less.
-    world.lay_out(|layout| layout.hosted = Some(groups(3)));
-    world.turns(10);
-    assert_eq!(world.run(1, 1, "GET key"), "$-1");
-    let host = groups(3).host_of(partition);
-    world.lay_out(|layout| layout.hosted = Some(moved.with_host(partition, host, 2)));
-    world.turns(10);
-    assert_eq!(world.run(1, 1, "GET key"), "$1 1", "it is back");
+    assert_eq!(world.run(1, 1, "INCR key"), ":2", "it is back");
     assert_ne!(partition, PartitionId::new(0));
 }
 

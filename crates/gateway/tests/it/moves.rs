@@ -17,7 +17,9 @@ fn partition_of(key: &str) -> PartitionId {
 /// Moves the partition of a key to a group, whoever leads its group now.
 fn begin_move(world: &mut World, key: &str, to: u16) {
     for node in 0..3 {
-        world.nodes[node].gateway.begin_move(partition_of(key), GroupId::new(to));
+        world.nodes[node]
+            .gateway
+            .begin_move(partition_of(key), GroupId::new(to));
     }
 }
 
@@ -28,7 +30,7 @@ fn host_of(world: &World, node: usize, key: &str) -> Vec<u16> {
     hosts.map(|view| view.group.number()).collect()
 }
 
-fn move_it(world: &mut World, key: &str, to: u16) {
+pub(crate) fn move_it(world: &mut World, key: &str, to: u16) {
     for _ in 0..100 {
         begin_move(world, key, to);
         world.turns(50);
@@ -37,19 +39,28 @@ fn move_it(world: &mut World, key: &str, to: u16) {
         }
         world.turns(500);
     }
-    panic!("{key} does not move to {to}: {:?}", [0, 1, 2].map(|node| host_of(world, node, key)));
+    panic!(
+        "{key} does not move to {to}: {:?}",
+        [0, 1, 2].map(|node| host_of(world, node, key))
+    );
 }
 
 #[test]
 fn what_a_partition_holds_is_where_it_has_moved_for_clients_at_every_node() {
     let mut world = replicated(2);
-    let [home] = host_of(&world, 0, "key")[..] else { panic!("one hosts it") };
+    let [home] = host_of(&world, 0, "key")[..] else {
+        panic!("one hosts it")
+    };
     let other = 1 - home;
     assert_eq!(world.run(0, 7, "SET key 1"), "+OK");
     assert_eq!(world.run(1, 7, "RPUSH {key}list a b"), ":2");
     move_it(&mut world, "key", other);
     for node in 0..3 {
-        assert_eq!(world.run(node, 7, "GET key"), format!("$1 {}", 1 + node), "node {node}");
+        assert_eq!(
+            world.run(node, 7, "GET key"),
+            format!("$1 {}", 1 + node),
+            "node {node}"
+        );
         assert_eq!(world.run(node, 7, "INCR key"), format!(":{}", 2 + node));
     }
     assert_eq!(world.run(2, 7, "LRANGE {key}list 0 -1"), "*2 $1 a $1 b");
@@ -68,7 +79,9 @@ fn what_a_partition_holds_is_where_it_has_moved_for_clients_at_every_node() {
 #[test]
 fn clients_that_wait_watch_and_run_scripts_notice_nothing() {
     let mut world = replicated(2);
-    let [home] = host_of(&world, 0, "{a}list")[..] else { panic!("one hosts it") };
+    let [home] = host_of(&world, 0, "{a}list")[..] else {
+        panic!("one hosts it")
+    };
     let other = 1 - home;
     world.send(1, 8, "BLPOP {a}list 0");
     world.send(2, 8, "XREAD BLOCK 0 STREAMS {a}stream $");
@@ -83,7 +96,11 @@ fn clients_that_wait_watch_and_run_scripts_notice_nothing() {
     assert!(world.reply(2, 8).contains("1-1"));
     for node in 0..3 {
         let script = "EVAL return\tredis.call('INCR',KEYS[1])+redis.call('INCR',KEYS[2]) 2 {a}watched b";
-        assert_eq!(world.run(node, 7, script), format!(":{}", 4 + 2 * node), "node {node}");
+        assert_eq!(
+            world.run(node, 7, script),
+            format!(":{}", 4 + 2 * node),
+            "node {node}"
+        );
     }
     move_it(&mut world, "{a}list", home);
     assert_eq!(world.run(2, 9, "WATCH {a}watched"), "+OK");
@@ -125,9 +142,16 @@ fn what_a_connection_sends_behind_each_other_is_carried_out_in_order_and_once_wh
                 let line = match prng.below(3) {
                     0 => format!("RPUSH {} {}", pusher.key, pusher.sent),
                     1 => format!("LINSERT {} AFTER {} {}", pusher.key, pusher.sent - 1, pusher.sent),
-                    _ => format!("EVAL return\tredis.call('RPUSH',KEYS[1],ARGV[1]) 1 {} {}", pusher.key, pusher.sent),
+                    _ => format!(
+                        "EVAL return\tredis.call('RPUSH',KEYS[1],ARGV[1]) 1 {} {}",
+                        pusher.key, pusher.sent
+                    ),
                 };
-                let line = if pusher.sent == 1 { format!("RPUSH {} 1", pusher.key) } else { line };
+                let line = if pusher.sent == 1 {
+                    format!("RPUSH {} 1", pusher.key)
+                } else {
+                    line
+                };
                 world.send(pusher.node, pusher.client, &line);
             }
             if step % 40 == 0 {
@@ -142,13 +166,20 @@ fn what_a_connection_sends_behind_each_other_is_carried_out_in_order_and_once_wh
         }
         world.pace = Duration::from_millis(1).as_nanos() as u64;
         world.turns(6_000);
-        let moved: u64 = (0..3).map(|node| figure(&mut world, node, "partitions_moved")).sum();
+        let moved: u64 = (0..3)
+            .map(|node| figure(&mut world, node, "partitions_moved"))
+            .sum();
         assert!(moved > 5, "seed {seed}: {moved}");
         for pusher in &pushers {
             let (mut answers, mut errors) = (0, Vec::new());
             if world.nodes[pusher.node].is_unsettled(pusher.client) {
                 let ready = world.nodes[pusher.node].take_ready(pusher.client).len();
-                panic!("seed {seed}: {} waits, {ready} bytes of {}: {:?}", pusher.key, pusher.sent, world.nodes[pusher.node].gateway.seen_to());
+                panic!(
+                    "seed {seed}: {} waits, {ready} bytes of {}: {:?}",
+                    pusher.key,
+                    pusher.sent,
+                    world.nodes[pusher.node].gateway.seen_to()
+                );
             }
             loop {
                 let reply = world.nodes[pusher.node].take_reply(pusher.client);
@@ -160,7 +191,12 @@ fn what_a_connection_sends_behind_each_other_is_carried_out_in_order_and_once_wh
                     errors.extend((!reply.starts_with(':')).then(|| reply.to_owned()));
                 }
             }
-            assert_eq!((answers, errors), (pusher.sent, Vec::new()), "seed {seed}: {}", pusher.key);
+            assert_eq!(
+                (answers, errors),
+                (pusher.sent, Vec::new()),
+                "seed {seed}: {}",
+                pusher.key
+            );
             let reply = world.run(0, 7, &format!("LRANGE {} 0 -1", pusher.key));
             let numbers: Vec<u64> = reply
                 .split(' ')

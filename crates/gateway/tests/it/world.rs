@@ -441,7 +441,9 @@ impl Node {
 
     /// Whether a client waits for an answer.
     pub(crate) fn is_unsettled(&self, client: u64) -> bool {
-        self.clients.get(&client).is_some_and(|connection| !connection.pipeline.is_settled())
+        self.clients
+            .get(&client)
+            .is_some_and(|connection| !connection.pipeline.is_settled())
     }
 
     /// What may leave for a client by now, though more may follow.

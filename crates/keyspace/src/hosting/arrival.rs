@@ -161,9 +161,9 @@ impl Keyspace {
     }
 
     /// Drops a copy whose transaction nobody can prepare any more.
-    pub(crate) fn fence_arrival(&mut self) {
+    pub(crate) fn drop_ended_arrival(&mut self) {
         let arrival = self.hosting.arrival();
-        if arrival.is_some_and(|arrival| self.sessions.is_dead(arrival.txn.boot) && !arrival.is_voted_for) {
+        if arrival.is_some_and(|arrival| self.has_ended(arrival.txn) && !arrival.is_voted_for) {
             self.end_arrival();
         }
     }

@@ -1,10 +1,12 @@
 //! Entries as they are, byte for byte: logs and links hold them.
 
-use ids::{Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, SemanticsVersion, UnixMillis, Version};
+use ids::{
+    Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, SemanticsVersion, UnixMillis, Version,
+};
 use keyspace::{
-    ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Enter, Entry, EntryBuf, EntryOperation,
-    Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Operations, Pairs, PartitionStep, Piece,
-    Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
+    ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Enter, Entry,
+    EntryBuf, EntryOperation, Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object,
+    Operations, Pairs, PartitionStep, Piece, Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use std::fmt::Write;

@@ -1,15 +1,17 @@
 //! Partitions that move between groups, as the states of these have them.
 
 use crate::node::{PARTITION_COUNT, PARTITIONS, db, header};
+use crate::transactions::breaks;
 use ids::{
-    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid, Slot, UnixMillis,
+    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid, Slot,
+    UnixMillis,
 };
 use keyspace::{
     ApplyOutput, ArrivingPiece, BlockCommand, ClientRequest, ConditionView, CopyStep, Cursor, Entry,
-    EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Moved, Origin,
-    PartitionCopyStep, PartitionStep, Prepare, Resolve, SnapshotReceiver, Transfer, TransferStep, WaitId,
-    Work,
+    EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Moved, Origin, PartitionCopyStep,
+    PartitionStep, Prepare, Resolve, SnapshotReceiver, Transfer, TransferStep, WaitId, Work,
 };
+use mutations::Mutation;
 use resp::{ArgsBuf, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
 use txn::{Participant, Participants, Refusal, TxnId};
@@ -539,6 +541,14 @@ fn what_has_expired_is_not_there_again_and_what_is_named_is_not_carried_out_agai
 }
 
 #[test]
+fn who_waits_for_a_key_waits_where_it_is() {
+    who_waits_for_a_key_is_sent_to_where_it_is();
+    breaks(
+        Mutation::WaitersLeftBehind,
+        who_waits_for_a_key_is_sent_to_where_it_is,
+    );
+}
+
 fn who_waits_for_a_key_is_sent_to_where_it_is() {
     let mut all = Groups::new();
     let (list, other) = (key_in(1, 0), key_in(2, 0));

@@ -56,7 +56,9 @@ impl Node {
                     replies.push(joined);
                 }
                 ApplyOutput::Operation(_) => replies.push(b"not carried out".to_vec()),
-                ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) | ApplyOutput::ReadMoved(..) => unreachable!("none is attached"),
+                ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) | ApplyOutput::ReadMoved(..) => {
+                    unreachable!("none is attached")
+                }
                 ApplyOutput::Freed(..) => {}
             });
         applied.expect("the rules are known");

@@ -322,7 +322,9 @@ fn apply(node: &mut Node, bytes: &[u8]) -> Vec<Vec<u8>> {
             ApplyOutput::Operation(answer) if answer.is_deferred() => answers.push(b"later".to_vec()),
             ApplyOutput::Operation(answer) => answers.push(answer.bytes().to_vec()),
             ApplyOutput::Batch(batched) => assert_eq!(batched, Batched::Applied, "numbers follow each other"),
-            ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) | ApplyOutput::ReadMoved(..) => unreachable!("no read is attached"),
+            ApplyOutput::Read(..) | ApplyOutput::ReadLater(..) | ApplyOutput::ReadMoved(..) => {
+                unreachable!("no read is attached")
+            }
             ApplyOutput::Freed(..) => {}
         });
     applied.expect("the rules are known");
@@ -364,7 +366,7 @@ fn refused(refusal: Refusal) -> Vec<u8> {
 }
 
 /// Runs a scene with a mistake, which must break it.
-fn breaks(mutation: Mutation, scene: fn()) {
+pub(crate) fn breaks(mutation: Mutation, scene: fn()) {
     mutations::plant(Some(mutation));
     let result = std::panic::catch_unwind(scene);
     mutations::plant(None);

@@ -1,8 +1,8 @@
 //! What is answered later than its batch, and what is sent again: answers that come out of order reach their clients in order.
 
 use super::item::{Item, Origin, Outstanding, UNKNOWN, UNREACHABLE};
-use super::{GroupClient, RETRY};
 use super::moved::MovedItem;
+use super::{GroupClient, RETRY};
 use crate::batch::{Answer, Answers, BatchBuf, SentArgv, reads};
 use crate::request::{Journey, Output};
 use bytes::Bytes;
@@ -209,7 +209,9 @@ impl GroupClient {
             outstanding.retain(|other| other.order != order);
             let deferred = self.deferred.remove(&id).expect("it was found there");
             let journey = deferred.item.journey(self.now);
-            let Some(bytes) = deferred.held.clone() else { continue };
+            let Some(bytes) = deferred.held.clone() else {
+                continue;
+            };
             let answer = Answers::new(&bytes).next().expect("it was written here");
             self.tell_deferred(deferred, answer, &bytes, journey, out);
         }

@@ -183,9 +183,7 @@ impl Origin {
     /// Where its answer goes, if so.
     pub(super) fn reply_to(&self) -> Option<ReplyTo> {
         match self {
-            Origin::Command(reply_to)
-            | Origin::Wait(reply_to)
-            | Origin::Block(reply_to) => Some(*reply_to),
+            Origin::Command(reply_to) | Origin::Wait(reply_to) | Origin::Block(reply_to) => Some(*reply_to),
             _ => None,
         }
     }

@@ -48,12 +48,19 @@ impl GroupClient {
         let sent = self.unanswered.iter().flat_map(|sent| &sent.items);
         let deferred = self.deferred.values().map(|deferred| &deferred.item);
         let waiting = sent.chain(deferred).filter(|item| item.origin.is_some());
-        let waiting: Vec<_> = waiting.filter_map(|item| Some((item.connection?, item.order))).collect();
+        let waiting: Vec<_> = waiting
+            .filter_map(|item| Some((item.connection?, item.order)))
+            .collect();
         let is_behind = |moved: &MovedItem| {
             let mut before = waiting.iter();
             before.any(|(connection, order)| Some(*connection) == moved.connection && *order < moved.order)
         };
-        let ready: Vec<u64> = self.moved.iter().filter(|(_, moved)| !is_behind(moved)).map(|(order, _)| *order).collect();
+        let ready: Vec<u64> = self
+            .moved
+            .iter()
+            .filter(|(_, moved)| !is_behind(moved))
+            .map(|(order, _)| *order)
+            .collect();
         for order in ready {
             let moved = self.moved.remove(&order).expect("it was found there");
             out.push(Output::Moved {

@@ -19,7 +19,9 @@ use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RecoverySource, RoutingMap};
 use gateway::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
-use ids::{Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis};
+use ids::{
+    Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis,
+};
 use options::Settings;
 use std::collections::VecDeque;
 use std::sync::Arc;

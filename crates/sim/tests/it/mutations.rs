@@ -113,6 +113,9 @@ caught! {
     effects_that_are_installed_whatever_has_changed_are_noticed: OnePhaseNotJudged;
     a_script_that_wrote_nothing_and_tells_what_is_old_is_noticed: OldReadTold;
     a_script_that_reads_on_without_its_locks_is_noticed: LostLocksIgnored;
+    a_partition_that_changes_while_it_leaves_is_noticed: LeavingNotLocked;
+    changes_that_do_not_go_with_a_partition_are_noticed: ChangesLeftBehind;
+    results_that_do_not_go_with_a_partition_are_noticed: ResultsLeftBehind;
 }
 
 const IN_DRAINS: &[Mutation] = &[
@@ -290,6 +293,10 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::MortalLockedShared,
     // A commit whose first answer is lost, and whose client still listens: `crates/gateway/tests/it/whole.rs`.
     Mutation::HoldRepliesNotKept,
+    // Scripts that are run before those before them, which takes a group that has no log yet: `crates/gateway/tests/it/workers.rs`.
+    Mutation::AheadOfTurn,
+    // A client that waits for a key of a partition that moves, and for no other: `crates/keyspace/tests/it/moves.rs`.
+    Mutation::WaitersLeftBehind,
     // Clocks that are set by more than clocks are set here: `crates/gateway/tests/it/clocks.rs`.
     Mutation::WallClockTrusted,
     // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
