@@ -570,19 +570,17 @@ impl Blocking {
                 OnMoved::NotBlocked
             };
         };
-        let has_waited = std::mem::take(&mut blocked.is_in_group);
+        // Though its time may be over, and the group have let it wait: perhaps for a transaction, before it had looked.
+        blocked.is_in_group = false;
+        blocked.is_trying = true;
         let groups = Program::single(blocked.operation.clone())
             .extent(cx.groups)
             .groups;
-        if has_waited && blocked.ending.is_some() {
-            // There was nothing as long as it waited, up to when its keys moved. Who has only tried does not know that.
-            let ending = blocked.ending.take().expect("just seen");
-            self.unblock(cx, token, ending);
-        } else if blocked.has_hung_up && !blocked.is_resolving {
+        if blocked.has_hung_up && !blocked.is_resolving {
             blocked.is_trying = false;
             cx.deliver(Delivery::HungUp { connection: token });
         } else if groups[..] == [from] {
-            (blocked.is_trying, blocked.group) = (true, None);
+            blocked.group = None;
             return OnMoved::Unplaced(Box::new(blocked.operation.clone()));
         } else {
             self.go_on(cx, reply_to);
