@@ -501,7 +501,7 @@ impl Blocking {
                 let parts: Vec<(GroupId, &[u8])> = parts.collect();
                 let mut reply = Vec::new();
                 let mut out = ReplyWriter::new(&mut reply, operation.protocol);
-                crate::program::merge(operation, cx.groups, &parts, &mut cx.prng, &mut out);
+                crate::program::merge(operation, answered.hosts, &parts, &mut cx.prng, &mut out);
                 self.on_tried(cx, reply_to, &reply)
             }
             Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,

@@ -928,7 +928,7 @@ impl Coordinator {
             if is_single {
                 self.fail_single(cx, client.reply_to, &client.program, BEHIND);
             } else {
-                self.answer_client(cx, client, Answers::Failed(BEHIND), Some(came_at));
+                self.answer_client(cx, client, (Answers::Failed(BEHIND), cx.groups), Some(came_at));
             }
             return None;
         }
@@ -2249,7 +2249,7 @@ impl Coordinator {
     ) {
         if let Some(client) = client {
             let reply_to = client.reply_to;
-            self.answer_client(cx, client, answers, came_at);
+            self.answer_client(cx, client, (answers, cx.groups), came_at);
             self.end_passed(cx, reply_to);
         }
     }
@@ -2705,13 +2705,19 @@ impl Coordinator {
                     self.start_alone(cx, client.reply_to, program, open.opened_at);
                 }
             }
-            answers => self.answer_client(cx, client, answers, open.came_at),
+            answers => self.answer_client(cx, client, (answers, open.hosts), open.came_at),
         }
         self.end_passed(cx, reply_to);
     }
 
     /// Answers whoever waits for a transaction, each for his own command.
-    fn answer_client(&mut self, cx: &mut Context, client: Client, answers: Answers, came_at: Option<u64>) {
+    fn answer_client(
+        &mut self,
+        cx: &mut Context,
+        client: Client,
+        (answers, hosts): (Answers, Groups),
+        came_at: Option<u64>,
+    ) {
         let Client {
             reply_to,
             program,
@@ -2722,6 +2728,7 @@ impl Coordinator {
                 reply_to,
                 program,
                 replies,
+                hosts,
             };
             cx.outbox.finished.push_back(Finished { answered, came_at });
         };
@@ -2868,7 +2875,7 @@ impl Coordinator {
             self.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
                 let reply_to = client.reply_to;
-                self.answer_client(cx, client, Answers::Failed(UNKNOWN), came_at);
+                self.answer_client(cx, client, (Answers::Failed(UNKNOWN), cx.groups), came_at);
                 self.end_passed(cx, reply_to);
             }
             if is_found_committed {

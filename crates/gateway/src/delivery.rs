@@ -14,7 +14,7 @@ use crate::script_ahead::{self, Ran};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, CommandId, ReplyError};
-use ids::{GroupId, Slot};
+use ids::{GroupId, Groups, Slot};
 use replica::{Journey, Operation, Replies, ReplyTo};
 use resp::{ArgsBuf, FrozenRope, Protocol, ReplyWriter};
 use std::collections::BTreeMap;
@@ -118,6 +118,8 @@ pub struct Answered {
     pub(crate) reply_to: ReplyTo,
     pub(crate) program: Program,
     pub(crate) replies: Answers,
+    /// Who hosted what for those who answered. More may be known by now.
+    pub(crate) hosts: Groups,
 }
 
 /// What groups answered to the operations of a program.
@@ -223,6 +225,7 @@ fn give(gateway: &mut Gateway, connection: &mut Connection, delivery: Delivery) 
                 reply_to,
                 program,
                 replies,
+                hosts,
             } = *answered;
             gateway.maxmemory.note_flush(&gateway.cx.shared, &program);
             match replies {
@@ -232,7 +235,7 @@ fn give(gateway: &mut Gateway, connection: &mut Connection, delivery: Delivery) 
                     let spec = program.operations().next().map(|operation| operation.spec);
                     gateway.cx.look_at_reply(spec, &bytes);
                 }
-                replies => write_answer(gateway, session, &program, &replies, &mut bytes),
+                replies => write_answer(gateway, session, &program, (&replies, hosts), &mut bytes),
             }
             if program.is_exec {
                 let exec = ArgsBuf::from_slices(["exec"]);
@@ -295,7 +298,7 @@ fn write_answer(
     gateway: &mut Gateway,
     session: &mut Session,
     program: &Program,
-    replies: &Answers,
+    (replies, hosts): (&Answers, Groups),
     out: &mut Vec<u8>,
 ) {
     match replies {
@@ -353,13 +356,7 @@ fn write_answer(
                     false => gateway.cx.turn.answers_bytes_max,
                 };
                 let bound = writer.bound(bytes_max);
-                merge(
-                    operation,
-                    gateway.cx.groups,
-                    &found,
-                    &mut gateway.cx.prng,
-                    &mut writer,
-                );
+                merge(operation, hosts, &found, &mut gateway.cx.prng, &mut writer);
                 if !writer.end_bound(bound) {
                     ReplyError::RepliesTooLong.write(&mut writer);
                 }

@@ -368,6 +368,7 @@ impl Gateway {
             reply_to,
             program,
             replies: Answers::Failed(error),
+            hosts: self.cx.groups,
         };
         self.finish(Finished {
             answered,
@@ -421,6 +422,7 @@ impl Gateway {
             reply_to,
             program,
             replies,
+            hosts: self.cx.groups,
         };
         // What `$` stands for was asked of one group.
         if self.blocking.ends_try(&mut self.cx, &answered) {

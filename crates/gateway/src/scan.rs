@@ -254,6 +254,7 @@ impl Scans {
                 reply_to,
                 program: Program::single(scanning.operation),
                 replies: Answers::Whole(Replies::of([bytes.as_slice()])),
+                hosts: cx.groups,
             }))
         } else {
             Delivery::Reply { reply_to, bytes }

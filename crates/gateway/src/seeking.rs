@@ -133,6 +133,7 @@ fn begin(cx: &mut Context, reply_to: ReplyTo, program: Program) {
         reply_to,
         program,
         replies: Answers::Whole(replies),
+        hosts: cx.groups,
     };
     cx.outbox.finished.push_back(Finished {
         answered,
