@@ -53,17 +53,11 @@ pub(crate) fn growth(state: &State, observations: &Observations, pace: &Pace) ->
         return None;
     }
     let groups = state.key_groups()?;
-    let is_heard = |node: NodeId| {
-        let silence = observations.silence.get(&node);
-        silence.is_some_and(|&silence| silence < pace.away_after)
-    };
-    if let Some(command) = found_anew(state, groups, is_heard) {
-        return Some(command);
-    }
     let count = wanted(state, groups);
     if count.get() > groups.get() {
         // What is still to be filled comes first. And each begins on some node, which is to be there.
-        let may_add = state.moves_left() == 0 && state.staying().all(is_heard);
+        let may_add =
+            state.moves_left() == 0 && state.staying().all(|node| is_heard(node, observations, pace));
         return may_add.then_some(MetaCommand::AddGroups { count });
     }
     // One that was never reported may not have begun.
@@ -77,21 +71,28 @@ pub(crate) fn growth(state: &State, observations: &Observations, pace: &Pace) ->
     (!wishes.is_empty()).then_some(MetaCommand::WantPartitions { wishes })
 }
 
-/// A group that has nothing but its first replica, on a node that is not heard, begins anew on another one: it would have no leader for as long
-/// as that node does not come back, and all that concerns whole groups has to wait for it.
-fn found_anew(state: &State, groups: Groups, is_heard: impl Fn(NodeId) -> bool) -> Option<MetaCommand> {
-    let added = (groups.founded().get()..groups.get()).map(GroupId::new);
+/// An added group that has one voter, on a node that is not heard, and nothing to host begins anew on another one: it would have no leader for
+/// as long as that node does not come back, and all that concerns whole groups has to wait for it.
+pub(crate) fn found_anew(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
+    let groups = state.key_groups()?;
+    let is_heard = |node: NodeId| is_heard(node, observations, pace);
     let is_without = |group: &GroupId| {
         let found = &state.groups()[&GroupRef::Data(*group)];
-        state.is_unfilled(groups, *group) && found.members.iter().all(|member| !is_heard(member.node))
+        state.is_unfilled(groups, *group) && found.voters().all(|member| !is_heard(member.node))
     };
-    let group = added.into_iter().find(is_without)?;
+    let mut added = (groups.founded().get()..groups.get()).map(GroupId::new);
+    let group = added.find(is_without)?;
     let leads = |node: &NodeId| {
         let targets = state.groups().values().filter_map(|group| group.leader_target);
         (targets.filter(|leader| leader == node).count(), *node)
     };
     let node = state.staying().filter(|node| is_heard(*node)).min_by_key(leads)?;
     Some(MetaCommand::FoundAnew { group, node })
+}
+
+fn is_heard(node: NodeId, observations: &Observations, pace: &Pace) -> bool {
+    let silence = observations.silence.get(&node);
+    silence.is_some_and(|&silence| silence < pace.away_after)
 }
 
 /// How many groups there are to be for the nodes that stay.

@@ -46,7 +46,7 @@ use crate::command::{MetaCommand, Report};
 use crate::given_up::GivenUp;
 use crate::goal::NodeGoal;
 use crate::group::{Group, GroupMember, GroupRef, MemberRole, majority};
-use crate::growth::{growth, moved};
+use crate::growth::{found_anew, growth, moved};
 use crate::observations::{GroupReport, Observations};
 use crate::outage::is_outage;
 use crate::permit::{ended, may_add};
@@ -118,6 +118,7 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
     steps.extend(leaving);
     steps.extend(raise(state, observations, pace));
     steps.extend(moved(state, observations).map(ReconcileStep::Propose));
+    steps.extend(found_anew(state, observations, pace).map(ReconcileStep::Propose));
     if is_settled && pace.splits {
         steps.extend(growth(state, observations, pace).map(ReconcileStep::Propose));
     }

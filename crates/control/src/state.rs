@@ -341,12 +341,12 @@ impl State {
         nodes.filter_map(|(&id, node)| (!node.goal.is_draining() && !node.is_fenced).then_some(id))
     }
 
-    /// Whether a group was added, and nobody has heard that it has more than the replica that it began with, or anything to host; nor is it to have.
+    /// Whether a group was added, and nobody has heard that it has another voter than the one that it began with, or anything to host; nor is it to have.
     pub(crate) fn is_unfilled(&self, groups: Groups, group: GroupId) -> bool {
         let is_added = (groups.founded().get()..groups.get()).contains(&group.number());
         let found = self.groups.get(&GroupRef::Data(group));
         is_added
-            && found.is_some_and(|found| found.members.len() == 1)
+            && found.is_some_and(|found| found.voters().count() == 1)
             && groups.next_of(group, PartitionId::new(0)).is_none()
             && !self.growth.wishes.values().any(|to| *to == group)
     }

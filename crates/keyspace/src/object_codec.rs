@@ -196,7 +196,6 @@ pub(crate) fn read_partitions(rest: &mut Reader<'_>) -> Result<PartitionRange, D
 }
 
 /// What stands behind these in the head of a chunk of such a format: where keys lie, and the partition that arrives, with its seed.
-#[expect(clippy::type_complexity, reason = "two things of one head")]
 pub(crate) fn read_placing(
     seed: HashSeed,
     range: PartitionRange,

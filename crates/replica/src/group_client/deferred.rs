@@ -44,6 +44,10 @@ pub(super) struct Deferred {
 }
 
 /// What was not answered with its batch, or came with a later one.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is used up where it comes from, and kept nowhere"
+)]
 pub(super) enum News {
     /// Perhaps with an answer that is not to be told yet; what is stale is to be asked again.
     Waits {
