@@ -214,10 +214,14 @@ impl State {
         }
         let name = GroupRef::Data(group);
         let found = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
+        // Whoever has its memory may lead it, though nobody hears of it.
+        if found.has_majority() {
+            return Err(MetaRefusal::NotNeeded);
+        }
         begin_anew(found, node, None, &mut self.next_incarnation);
         // It held nothing.
         found.former.clear();
-        found.leader_target = Some(node);
+        (found.targets, found.leader_target) = (vec![node], Some(node));
         self.placed_factor = 0;
         self.touch();
         Ok(MetaOutcome::Done)

@@ -324,8 +324,8 @@ pub enum MetaCommand {
         /// How many, all together.
         count: GroupCount,
     },
-    /// A group that was added, and of which nobody has heard that it hosts anything or has more than one replica, begins anew on a node: the one
-    /// that it was to begin on does not come. Refused if anything is to go there, and before [`SemanticsVersion::PARTITIONS_MOVE`]. Answers
+    /// A group that was added, and of which nobody has heard that it hosts anything or has more than one voter, begins anew on a node: the one
+    /// that it began on has lost it. Refused if that is not so, if anything is to go there, and before [`SemanticsVersion::PARTITIONS_MOVE`]. Answers
     /// `Done`.
     FoundAnew {
         /// Which group.

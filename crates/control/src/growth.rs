@@ -71,14 +71,14 @@ pub(crate) fn growth(state: &State, observations: &Observations, pace: &Pace) ->
     (!wishes.is_empty()).then_some(MetaCommand::WantPartitions { wishes })
 }
 
-/// An added group that has one voter, on a node that is not heard, and nothing to host begins anew on another one: it would have no leader for
-/// as long as that node does not come back, and all that concerns whole groups has to wait for it.
+/// An added group that has one voter, which has lost its memory, and nothing to host begins anew by itself: there is nothing that it could have
+/// lost, and all that concerns whole groups waits for it.
 pub(crate) fn found_anew(state: &State, observations: &Observations, pace: &Pace) -> Option<MetaCommand> {
     let groups = state.key_groups()?;
     let is_heard = |node: NodeId| is_heard(node, observations, pace);
     let is_without = |group: &GroupId| {
         let found = &state.groups()[&GroupRef::Data(*group)];
-        state.is_unfilled(groups, *group) && found.voters().all(|member| !is_heard(member.node))
+        state.is_unfilled(groups, *group) && !found.has_majority()
     };
     let mut added = (groups.founded().get()..groups.get()).map(GroupId::new);
     let group = added.find(is_without)?;
