@@ -34,7 +34,8 @@ pub(crate) fn move_it(world: &mut World, key: &str, to: u16) {
     for _ in 0..100 {
         begin_move(world, key, to);
         world.turns(50);
-        if (0..3).all(|node| host_of(world, node, key) == [to]) {
+        let mut hosts = (0..3).flat_map(|node| host_of(world, node, key)).peekable();
+        if hosts.peek().is_some() && hosts.all(|host| host == to) {
             return;
         }
         world.turns(500);
