@@ -1,10 +1,11 @@
 //! Entries from anywhere.
 
 use crate::node::{Node, grows_much, header};
-use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
+use ids::{Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, ConditionView, Effect, Entry, EntryBuf, EntryOperation, Fence, Forget,
-    InPlaceStep, KeptResult, KeyVersion, Lock, Object, Pairs, Prepare, QueryTxn, Resolve, Resume, Work,
+    ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, Entry, EntryBuf, EntryOperation,
+    Fence, Forget, InPlaceStep, KeptResult, KeyVersion, Lock, Object, Pairs, PartitionStep, Prepare,
+    QueryTxn, Resolve, Resume, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
@@ -29,7 +30,7 @@ pub fn entries(data: &[u8]) {
                         InPlaceStep::Run(command) => grows_much(command.args),
                         InPlaceStep::Install(_) => false,
                     }),
-                    Work::Install { .. } | Work::Put { .. } => false,
+                    Work::Install { .. } | Work::Put { .. } | Work::Move(_) => false,
                 },
                 _ => false,
             };
@@ -252,6 +253,23 @@ fn transactions() -> Vec<u8> {
         up_to: 1,
         batches: vec![1],
         answers: vec![(1, 1)],
+    }));
+    let partition = PartitionId::new(0);
+    let leave = PartitionStep::Leave {
+        partition,
+        to: GroupId::new(3),
+        moves: 1,
+    };
+    entry.push(&prepare(6, Work::Move(leave)));
+    entry.push(&EntryOperation::Resolve(Resolve {
+        decisions: vec![(txn(6), true)],
+    }));
+    entry.push(&EntryOperation::Arrive(ArrivingPiece {
+        txn: txn(7),
+        partition,
+        number: 1,
+        seed: HashSeed([5, 6]),
+        records: b"",
     }));
     entry.push(&EntryOperation::Forget(Forget {
         coordinator: gateway,

@@ -7,8 +7,8 @@ use control::{
     RoutingMap, State, Target, steps,
 };
 use ids::{
-    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId,
-    SemanticsVersion, Token,
+    Boot, ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, Incarnation, NodeId,
+    PartitionId, SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,7 +41,10 @@ pub fn meta_commands(data: &[u8]) {
             for step in steps(
                 &run.state,
                 &observations(&run.state, &mut source),
-                &Pace::default(),
+                &Pace {
+                    splits: true,
+                    ..Pace::default()
+                },
             ) {
                 if let control::ReconcileStep::Propose(command) = step {
                     run.apply(&command);
@@ -282,10 +285,38 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
             node: node(source),
             since: (source.below(2) == 0).then(|| Epoch(source.below(20) as u64)),
         },
+        9 => growth(source),
         _ => MetaCommand::SetGoal {
             nodes: nodes(source),
             goal: source.pick(&goals),
         },
+    }
+}
+
+/// Groups that are added, and partitions that move to them.
+fn growth(source: &mut Source<'_>) -> MetaCommand {
+    let partition = |source: &mut Source<'_>| PartitionId::new(source.below(300) as u16);
+    let group = |source: &mut Source<'_>| GroupId::new(source.below(8) as u16);
+    match source.below(4) {
+        0 => MetaCommand::AddGroups {
+            count: GroupCount::new(1 + source.below(8) as u16).expect("a valid count"),
+        },
+        1 => MetaCommand::FoundAnew {
+            group: group(source),
+            node: node(source),
+        },
+        2 => MetaCommand::WantPartitions {
+            wishes: vec![(partition(source), group(source))],
+        },
+        _ => {
+            let host = Host {
+                group: group(source),
+                moves: source.below(4) as u32,
+            };
+            MetaCommand::PartitionsMoved {
+                hosts: vec![(partition(source), host)],
+            }
+        }
     }
 }
 
@@ -329,6 +360,9 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
                 is_changing: source.below(4) == 0,
                 is_light: source.below(2) == 0,
                 unfit,
+                hosted: (0..source.below(3))
+                    .map(|_| (PartitionId::new(source.below(300) as u16), source.below(4) as u32))
+                    .collect(),
             },
         );
     }
