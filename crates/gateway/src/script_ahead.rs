@@ -104,8 +104,9 @@ impl ScriptsAhead {
 
 /// Whether scripts behind one that is sent to another worker may run before it is known what that one names.
 pub(crate) fn may_begin(gateway: &Gateway, session: &Session) -> bool {
-    // Of a node alone they are carried out at once, and there is more than copies. And with `CLIENT NO-TOUCH` nothing passes them.
-    gateway.cx.view.is_spread
+    // Of a node alone they are carried out at once, also where that is kept, and there is more than copies. And with `CLIENT NO-TOUCH`
+    // nothing passes them.
+    !gateway.cx.view.may_run_at_once(false)
         && session.endpoint == Endpoint::AnyNode
         && session.touches(CommandId::Exec.spec())
 }
