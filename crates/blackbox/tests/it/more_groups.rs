@@ -2,10 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
+use crate::scripts::Ends;
 use blackbox::{Client, Cluster, Value, eventually};
 
 const GROUPS: usize = 6;
@@ -75,13 +75,16 @@ fn clients_notice_nothing_while_groups_are_added_and_a_node_that_starts_again_kn
     let library = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
     first.command(&["FUNCTION", "LOAD", library]);
     let is_over = AtomicBool::new(false);
+    let looks = [const { AtomicU64::new(0) }; 3];
     let clients: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
     thread::scope(|scope| {
+        let _guard = Ends(&is_over);
         for (node, mut client) in clients.into_iter().enumerate() {
-            let is_over = &is_over;
+            let (is_over, looks) = (&is_over, &looks[node]);
             scope.spawn(move || {
                 for round in 0.. {
                     look(&mut client, node, round);
+                    looks.fetch_add(1, Ordering::Relaxed);
                     if is_over.load(Ordering::Relaxed) {
                         break;
                     }
@@ -101,8 +104,13 @@ fn clients_notice_nothing_while_groups_are_added_and_a_node_that_starts_again_kn
             MORE,
             "each is led, by voters on three nodes"
         );
-        thread::sleep(Duration::from_millis(300));
-        is_over.store(true, Ordering::Relaxed);
+        // The one that is under way began before that.
+        for looks in &looks {
+            let before = looks.load(Ordering::Relaxed);
+            eventually("the client looks at all groups as they are now", || {
+                looks.load(Ordering::Relaxed) >= before + 2
+            });
+        }
     });
     cluster.kill(2);
     cluster.restart(2);

@@ -500,7 +500,7 @@ if n % 50 == 0 then redis.call('DEL', KEYS[2]) end
 return n";
 
 /// Lets clients end that go on until they are told, whatever becomes of who waits for them.
-struct Ends<'a>(&'a AtomicBool);
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for Ends<'_> {
     fn drop(&mut self) {
