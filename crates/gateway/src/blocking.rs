@@ -73,7 +73,7 @@ pub(crate) struct Blocking {
     /// The waiters by worker and connection.
     arrived: BTreeMap<(u16, u64), u64>,
     /// The waiters of each key.
-    lines: BTreeMap<(Db, Box<[u8]>), BTreeSet<u64>>,
+    lines: BTreeMap<(Db, Box<[u8]>), Line>,
     /// Connections that ended while a group had not let go of them yet, each with the place of its command: an element
     /// may still be popped for them. Until the group has answered, they count as blocked.
     leaving: BTreeSet<(u64, u64)>,
@@ -139,6 +139,14 @@ pub(crate) enum OnMoved {
     Done,
     /// To look for the group of this command, and to let the client [go on](Blocking::go_on).
     Unplaced(Box<Operation>),
+}
+
+/// Those who wait for a key.
+struct Line {
+    /// The waiters, in the order in which they came.
+    arrivals: BTreeSet<u64>,
+    /// The index of the group that the key was in when the line began: it may have moved since, and they are told to try where it is.
+    index: usize,
 }
 
 /// A client of any worker that waits for keys of this one.
@@ -243,7 +251,7 @@ impl Blocking {
         let standing = self
             .lines
             .iter()
-            .flat_map(|(key, line)| line.iter().map(move |arrival| (arrival, key)));
+            .flat_map(|(key, line)| line.arrivals.iter().map(move |arrival| (arrival, key)));
         let mut standing: Vec<_> = standing.collect();
         let waiters = self.waiters.iter();
         let waiting = waiters.flat_map(|(arrival, waiter)| waiter.keys.iter().map(move |key| (arrival, key)));
@@ -555,6 +563,16 @@ impl Blocking {
             self.leave_lines(cx, reply_to, &workers);
             self.try_again(cx, token);
         }
+        // Who waits here for a key that is not where it was is to enter itself anew. Its own worker may not know yet.
+        let is_elsewhere = |key: &[u8], line: &Line| cx.local.index_of_key(key) != Some(line.index);
+        let lines = self
+            .lines
+            .iter()
+            .filter(|((_, key), line)| is_elsewhere(key, line));
+        let waiting = lines.flat_map(|(_, line)| line.arrivals.iter().copied());
+        for arrival in waiting.collect::<BTreeSet<u64>>() {
+            self.wake(cx, arrival);
+        }
     }
 
     /// Keys of what a blocked client was sent for, or waits for in a group, belong to another one by now: it tries there, as soon as
@@ -616,14 +634,18 @@ impl Blocking {
         let workers: BTreeSet<u16> = pop.awaited().map(owner_of).collect();
         let workers: Vec<u16> = workers.into_iter().collect();
         let blocked = self.blocked.get_mut(&token).expect("found above");
-        blocked.workers.clone_from(&workers);
+        let mut former = std::mem::replace(&mut blocked.workers, workers.clone());
+        former.retain(|worker| !workers.contains(worker));
         blocked.is_served = is_served;
+        self.leave_lines(cx, reply_to, &former);
+        let hosts = cx.groups;
         for worker in workers {
             let operation = Box::new(operation.clone());
             let message = WaitMessage::Await {
                 reply_to,
                 operation,
                 is_served,
+                hosts,
             };
             self.tell_worker(cx, worker, message);
         }
@@ -645,7 +667,11 @@ impl Blocking {
                 reply_to,
                 operation,
                 is_served,
-            } => self.on_await(cx, reply_to, *operation, is_served),
+                hosts,
+            } => {
+                cx.learn_hosts(cx.groups, hosts.moved());
+                self.on_await(cx, reply_to, *operation, is_served);
+            }
             WaitMessage::Forget { reply_to, answer } => self.on_forget(cx, reply_to, answer),
             WaitMessage::Served {
                 reply_to,
@@ -745,7 +771,12 @@ impl Blocking {
         operation: Operation,
         is_served: bool,
     ) {
-        let again = self.waiter_of(reply_to);
+        let mut again = self.waiter_of(reply_to);
+        // If keys have moved since, it stands where they were.
+        if let Some(arrival) = again.filter(|arrival| !self.stands_right(cx, *arrival)) {
+            self.remove_waiter(cx, arrival);
+            again = None;
+        }
         if let Some(arrival) = again {
             let waiter = self.waiters.get_mut(&arrival).expect("just found");
             waiter.is_woken = false;
@@ -772,13 +803,18 @@ impl Blocking {
         }
         self.arrivals += 1;
         let arrival = self.arrivals;
-        for (db, key) in &keys {
-            self.note_awaited(cx, key, true);
-            let entry = (*db, key.clone());
-            let line = self.lines.entry(entry.clone()).or_default();
-            line.insert(arrival);
-            if line.len() == 1 {
-                self.watch_line(cx, &entry, true);
+        for entry in &keys {
+            let index = cx.local.index_of_key(&entry.1).expect("it was found above");
+            self.place_line(cx, entry, index);
+            let line = self.lines.entry(entry.clone()).or_insert_with(|| Line {
+                arrivals: BTreeSet::new(),
+                index,
+            });
+            line.arrivals.insert(arrival);
+            let is_first = line.arrivals.len() == 1;
+            cx.local.replicas[index].state_mut().await_keys(true);
+            if is_first {
+                self.watch_key(cx, index, entry, true);
             }
         }
         // It may have been filled since the client was answered.
@@ -804,19 +840,33 @@ impl Blocking {
         (self.waiters[&arrival].reply_to == reply_to).then_some(arrival)
     }
 
-    fn note_awaited(&mut self, cx: &mut Context, key: &[u8], is_awaited: bool) {
-        let index = cx
-            .local
-            .index_of_key(key)
-            .expect("waiters have keys of this worker only");
-        cx.local.replicas[index].state_mut().await_keys(is_awaited);
+    /// The key of a line, if there is one, is in the group of this index by now.
+    fn place_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>), index: usize) {
+        let Some(line) = self.lines.get_mut(entry).filter(|line| line.index != index) else {
+            return;
+        };
+        let former = std::mem::replace(&mut line.index, index);
+        for _ in &line.arrivals {
+            cx.local.replicas[former].state_mut().await_keys(false);
+            cx.local.replicas[index].state_mut().await_keys(true);
+        }
+        self.watch_key(cx, former, entry, false);
+        self.watch_key(cx, index, entry, true);
     }
 
-    /// Somebody waits for a key, or nobody does any more.
-    fn watch_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>), is_on: bool) {
-        let index = cx.local.index_of_key(&entry.1);
-        let index = index.expect("waiters have keys of this worker only");
-        self.watch_key(cx, index, entry, is_on);
+    /// Whether a waiter stands in the lines of all its keys that are here, each in the group where it is.
+    fn stands_right(&self, cx: &Context, arrival: u64) -> bool {
+        let waiter = &self.waiters[&arrival];
+        let pop = blocking_command(&waiter.operation).pop;
+        let is_right = |key: &[u8]| {
+            let entry = (waiter.operation.db, Box::from(key));
+            let line = self
+                .lines
+                .get(&entry)
+                .filter(|line| line.arrivals.contains(&arrival));
+            line.map(|line| line.index) == cx.local.index_of_key(key)
+        };
+        pop.awaited().all(is_right)
     }
 
     /// The layout is another one: perhaps there are as many replicas as somebody waits for.
@@ -843,9 +893,10 @@ impl Blocking {
     /// where one waits.
     pub(crate) fn look_at_lines(&mut self, cx: &Context, index: usize) {
         if cx.local.replicas[index].has_log() {
-            let group = cx.local.replicas[index].group();
-            let lines = self.lines.keys();
-            let its = lines.filter(|(_, key)| group_of_key(cx.groups, key) == group);
+            let lines = self.lines.iter();
+            let its = lines
+                .filter(|(_, line)| line.index == index)
+                .map(|(entry, _)| entry);
             self.filled.extend(its.cloned());
         }
     }
@@ -888,12 +939,13 @@ impl Blocking {
         for entry in &waiter.keys {
             let line = self.lines.get_mut(entry);
             let line = line.expect("every waiter stands in its lines");
-            line.remove(&arrival);
-            if line.is_empty() {
+            line.arrivals.remove(&arrival);
+            let (index, is_last) = (line.index, line.arrivals.is_empty());
+            if is_last {
                 self.lines.remove(entry);
-                self.watch_line(cx, entry, false);
+                self.watch_key(cx, index, entry, false);
             }
-            self.note_awaited(cx, &entry.1, false);
+            cx.local.replicas[index].state_mut().await_keys(false);
         }
         waiter
     }
@@ -952,7 +1004,7 @@ impl Blocking {
     /// Tells the first who waits for a key to try, and all who wait for a stream: whether there is anything, its group's leader
     /// knows.
     fn wake_line(&mut self, cx: &mut Context, entry: &(Db, Box<[u8]>)) {
-        let line = self.lines.get(entry).into_iter().flatten();
+        let line = self.lines.get(entry).into_iter().flat_map(|line| &line.arrivals);
         let of_stream = |arrival: &&u64| self.waiters[*arrival].kind == Kind::Stream;
         let first = line.clone().next().filter(|first| !of_stream(first));
         let woken: Vec<u64> = first.into_iter().chain(line.filter(of_stream)).copied().collect();
@@ -984,10 +1036,9 @@ impl Blocking {
     fn serve_line(&mut self, cx: &mut Context, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
         let mut last = 0;
-        let index = cx
-            .local
-            .index_of_key(key)
-            .expect("waiters have keys of this worker only");
+        let Some(&Line { index, .. }) = self.lines.get(&entry) else {
+            return;
+        };
         if cx.local.replicas[index].has_log() {
             return self.wake_line(cx, &entry);
         }
@@ -995,7 +1046,7 @@ impl Blocking {
             let Some(line) = self.lines.get(&entry) else {
                 return;
             };
-            let Some(&arrival) = line.range(last + 1..).next() else {
+            let Some(&arrival) = line.arrivals.range(last + 1..).next() else {
                 return;
             };
             last = arrival;

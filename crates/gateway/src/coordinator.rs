@@ -47,6 +47,7 @@ mod recovery;
 use crate::combining::{self, Combined};
 use crate::context::Context;
 use crate::delivery::{Answered, Answers, Delivery};
+use crate::endpoint::Scope;
 use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::group_times::GroupTimes;
 use crate::heavy_run::{HeavyRun, HeavyState};
@@ -61,6 +62,7 @@ use crate::script_run::{
 use crate::script_runner::ScriptRunner;
 use crate::timing::Caller;
 use crate::transaction_stats::{OngoingTransaction, TransactionStats};
+use command::CommandRoute;
 use ids::{Db, GroupId, Groups, Monotonic, SemanticsVersion, Slot, UnixMillis};
 use keyspace::{Effect, KeyVersion, Lazyfree, Moved, SeenObject};
 use moving::Moving;
@@ -69,7 +71,8 @@ use old_reads::OldReads;
 use recovery::Recoveries;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FULL, FullKey, LocalCounts, Operation, Output, Part, Replies,
-    ReplyTo, Request, Returned, Scratch, Seen, Step, TOO_LONG, UNREACHABLE, locks_of, with_conditions,
+    ReplyTo, Request, Returned, Scratch, Seen, SnapshotAsker, Step, TOO_LONG, UNREACHABLE, locks_of,
+    with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -293,6 +296,25 @@ enum TxnMode {
 }
 
 impl TxnMode {
+    /// The groups that take part in a program, of this extent where these host what they do.
+    fn groups_of(self, program: &Program, extent: &Extent, groups: Groups) -> Vec<GroupId> {
+        let Extent {
+            is_whole,
+            groups: concerned,
+            ..
+        } = extent;
+        let mut concerned = concerned.clone();
+        let is_unlocked = matches!(self, TxnMode::SnapshotRead | TxnMode::PerGroup);
+        // Who votes on what concerns whole groups refuses if one takes no part that it has given something to, though of a node's own
+        // nothing is asked there.
+        if *is_whole && !is_unlocked && matches!(program.scope, Scope::Node(_)) && groups.has_moved() {
+            concerned.extend(groups.hosting());
+            concerned.sort_unstable();
+            concerned.dedup();
+        }
+        concerned
+    }
+
     /// Whether groups are locked first, and shown.
     fn locks_first(self) -> bool {
         matches!(self, TxnMode::LockFirst | TxnMode::LockInPlace)
@@ -667,9 +689,10 @@ impl Open {
         self.run.is_some() && self.run_place == RunPlace::Worker && self.outstanding == 0
     }
 
-    /// Whether all groups are locked for it.
+    /// Whether all groups that host anything are locked for it.
     fn has_locked_all(&self, groups: Groups) -> bool {
-        self.mode == TxnMode::LockInPlace && self.groups.len() == usize::from(groups.count().get())
+        let has_locked = |group| self.groups.binary_search(group).is_ok();
+        self.mode == TxnMode::LockInPlace && groups.hosting().iter().all(has_locked)
     }
 
     /// Whether it is a program with scripts that has begun to run, here or elsewhere.
@@ -937,6 +960,7 @@ impl Coordinator {
             // It is measured when it is answered.
             cx.timing.is_ours = false;
         }
+        let groups = mode.groups_of(&client.program, &extent, cx.groups);
         let open = Open {
             id,
             began: priority.began,
@@ -946,8 +970,8 @@ impl Coordinator {
             touches,
             logged: BTreeSet::new(),
             client: Some(client),
-            tally: VoteTally::new(extent.groups.iter().copied()),
-            groups: extent.groups,
+            tally: VoteTally::new(groups.iter().copied()),
+            groups,
             hosts: cx.groups,
             participants: [].into(),
             mode,
@@ -994,7 +1018,7 @@ impl Coordinator {
     /// Sends the first messages of an attempt.
     fn attempt_transaction(&mut self, cx: &mut Context, seq: u64) {
         let (groups, is_spread) = (cx.groups, cx.view.is_spread);
-        self.place_anew(groups, seq);
+        self.place_anew(cx, seq);
         let now = if is_spread {
             (cx.shared.hooks.monotonic)()
         } else {
@@ -1068,6 +1092,13 @@ impl Coordinator {
             && !asks_leaders
             && may_be_one_phase(cx, program)
             && self.one_phase.old_reads.may();
+        let is_whole = program
+            .operations()
+            .any(|operation| operation.spec.route == CommandRoute::Everywhere);
+        let asker = match is_whole {
+            true => SnapshotAsker::OfAll(groups.hosting()),
+            false => SnapshotAsker::OfKeys,
+        };
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
@@ -1086,7 +1117,7 @@ impl Coordinator {
                     txn,
                     conditions,
                     operations: operations_there(),
-                    is_holder: false,
+                    asker,
                 },
                 TxnMode::Vote | TxnMode::InPlace => {
                     let operations = operations_there();
@@ -1171,25 +1202,30 @@ impl Coordinator {
     }
 
     /// Who hosts what may be known better than when the last attempt began: the groups of this one follow from what is known now.
-    fn place_anew(&mut self, groups: Groups, seq: u64) {
-        let Some(open) = self.open.get_mut(&seq) else {
+    fn place_anew(&mut self, cx: &Context, seq: u64) {
+        let groups = cx.groups;
+        let Some(open) = self.open.get_mut(&seq).filter(|open| open.hosts != groups) else {
             return;
         };
-        let Some(Client { program, .. }) = &open.client else {
-            return;
+        let Some(client) = open.client.take() else { return };
+        let extent = client.program.extent(groups);
+        // What values were to flow within one group may flow between two.
+        let evaluates = |mode| matches!(mode, TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace);
+        let mode = match extent.flows && evaluates(open.mode) {
+            true => self.mode_of(cx, &client.program, &extent),
+            false => open.mode,
         };
-        if open.hosts == groups {
-            return;
-        }
-        open.hosts = groups;
+        let open = self.open.get_mut(&seq).expect("it was found above");
+        (open.hosts, open.mode) = (groups, mode);
         let wanted = std::mem::take(&mut open.wanted).into_values().flatten();
         for (group, keys) in by_their_groups(groups, wanted.collect()) {
             open.wanted.entry(group).or_default().extend(keys);
         }
         open.groups = match open.mode {
-            TxnMode::LockInPlace => groups.iter().collect(),
-            _ => program.extent(groups).groups,
+            TxnMode::LockInPlace => groups.hosting().to_vec(),
+            mode => mode.groups_of(&client.program, &extent, groups),
         };
+        open.client = Some(client);
         open.groups.extend(open.wanted.keys());
         open.groups.sort_unstable();
         open.groups.dedup();
@@ -1297,8 +1333,13 @@ impl Coordinator {
             return self.answer_transaction(cx, txn, Answers::Parts(parts));
         }
         open.tries += 1;
-        if open.tries > TRIES_MAX {
+        if open.tries > TRIES_MAX
+            && let Some(Client { program, .. }) = &open.client
+        {
             open.mode = TxnMode::Vote;
+            open.groups = open
+                .mode
+                .groups_of(program, &program.extent(open.hosts), open.hosts);
         }
         cx.stats.transaction_retries.add(1);
         self.begin_again_transaction(cx, txn);
@@ -1677,6 +1718,10 @@ impl Coordinator {
                 self.go_on_to_name(cx, txn, place, More::Keys(keys));
             }
             RunStop::Asks(parts) => {
+                let asker = match run.walks() {
+                    true => SnapshotAsker::Walker(open.hosts.hosting()),
+                    false => SnapshotAsker::Holder,
+                };
                 open.run = Some(run);
                 open.parts.clear();
                 open.outstanding = parts.len();
@@ -1685,7 +1730,7 @@ impl Coordinator {
                         txn,
                         conditions: Vec::new(),
                         operations: vec![operation],
-                        is_holder: true,
+                        asker,
                     };
                     (group, request)
                 });
@@ -1826,7 +1871,7 @@ impl Coordinator {
         }
         let Some(open) = self.open_of(txn) else { return };
         open.mode = TxnMode::LockInPlace;
-        open.groups = groups.iter().collect();
+        open.groups = groups.hosting().to_vec();
         cx.stats.transaction_retries.add(1);
         self.begin_again_transaction(cx, txn);
     }

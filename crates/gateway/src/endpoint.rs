@@ -63,12 +63,11 @@ impl Scope {
         self.holds(groups, spec, args, group)
     }
 
-    /// The groups that a command on the whole keyspace concerns.
+    /// The groups that a command on the whole keyspace concerns: none that hosts nothing.
     pub(crate) fn groups_of(&self, groups: Groups, operation: &Operation) -> impl Iterator<Item = GroupId> {
         let (spec, args) = operation.argv();
-        groups
-            .iter()
-            .filter(move |group| self.holds(groups, spec, args, *group))
+        let hosting = groups.hosting().iter().copied();
+        hosting.filter(move |group| self.holds(groups, spec, args, *group))
     }
 }
 

@@ -841,7 +841,8 @@ impl Gateway {
             let view = &self.cx.view;
             let is_there = |node| !view.is_down(node);
             let layout = view.layout();
-            layout.is_some_and(|layout| !layout.group(group).has_majority(is_there))
+            let found = layout.and_then(|layout| layout.find(group));
+            found.is_some_and(|found| !found.has_majority(is_there))
         };
         let mut replicas = self.cx.local.replicas.iter();
         self.cx.outbox.outputs.is_empty()
@@ -1155,6 +1156,7 @@ impl Gateway {
             ("maxmemory", self.maxmemory.check()),
             ("coordinator", self.coordinator.check()),
             ("combining", self.combining.check()),
+            ("hosting", cx.local.check_hosting()),
             ("last agent", self.last_agent.check()),
             ("blocking", self.blocking.check()),
             ("pubsub", self.pubsub.check()),

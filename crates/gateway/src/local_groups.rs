@@ -99,6 +99,14 @@ impl LocalGroups {
         local
     }
 
+    /// Says which group holds keys that it does not host: for tests.
+    pub(crate) fn check_hosting(&self) -> Result<(), String> {
+        self.replicas.iter().try_for_each(|replica| {
+            let checked = replica.keyspace().check_hosting();
+            checked.map_err(|error| format!("{:?}: {error}", replica.group()))
+        })
+    }
+
     /// Makes those of these groups that are this worker's and are not here yet, empty. The indices of what was made.
     pub(crate) fn make(&mut self, groups: Groups) -> Range<usize> {
         let before = self.replicas.len();
@@ -231,11 +239,9 @@ impl LocalGroups {
     /// between its parts.
     pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>, scope: &Scope) -> bool {
         if spec.route == CommandRoute::Everywhere {
-            let mut concerned = self
-                .groups
-                .iter()
-                .filter(|group| scope.holds(self.groups, spec, args, *group));
-            return concerned.all(|group| self.is_free(group, spec, args));
+            let hosting = self.groups.hosting().iter();
+            let mut concerned = hosting.filter(|group| scope.holds(self.groups, spec, args, **group));
+            return concerned.all(|group| self.is_free(*group, spec, args));
         }
         if names_more(spec, args) && !self.is_idle_and_whole() {
             return false;

@@ -7,7 +7,7 @@ use crate::script_ahead::Ran;
 use crate::script_on_copies::Copied;
 use bytes::Bytes;
 use command::Spec;
-use ids::{Db, GroupId};
+use ids::{Db, GroupId, Groups};
 use replica::{Asked, Operation, Output, ReplyTo, Request};
 use resp::{Args, Protocol, Span};
 use std::ops::Range;
@@ -181,6 +181,8 @@ pub enum WaitMessage {
         operation: Box<Operation>,
         /// Whether all its keys are the receiver's, which then pops for it.
         is_served: bool,
+        /// Who hosts them, as far as the sender knows.
+        hosts: Groups,
     },
     /// It does not wait any more.
     Forget {

@@ -15,6 +15,7 @@ use crate::blocking::OnMoved;
 use crate::context::Context;
 use crate::gateway::Gateway;
 use crate::program::Program;
+use command::Spread;
 use ids::{GroupId, Host, Monotonic, PartitionId};
 use keyspace::Moved;
 use replica::{Operation, Output, ReplyTo, Request, UNREACHABLE};
@@ -70,7 +71,7 @@ impl Gateway {
             let index = cx.local.index(cx.groups.host_of(**partition))?;
             let replica = &cx.local.replicas[index];
             let may_go = replica.leader().is_some() && replica.keyspace().hosts(**partition);
-            (may_go && to.number() < cx.groups.get()).then_some((index, **partition, **to))
+            may_go.then_some((index, **partition, **to))
         };
         // Each has its turn, though others come to nothing.
         let last = self.coordinator.last_tried();
@@ -150,7 +151,9 @@ impl Gateway {
     /// Sends a command to where its keys are by now, if that is known.
     fn send_on(&mut self, unplaced: UnplacedCommand) {
         let program = Program::single((*unplaced.command).clone());
-        let extent = program.extent(self.cx.groups);
+        let mut extent = program.extent(self.cx.groups);
+        // It has no condition: it is looked at as a whole.
+        extent.flows |= unplaced.command.spec.spread == Spread::IfAllAbsent;
         let (reply_to, is_late) = (unplaced.reply_to, self.cx.now.since(unplaced.since) >= PATIENCE);
         match extent.groups[..] {
             [group] if Some(group) != unplaced.but && !unplaced.is_blocking => {

@@ -1160,6 +1160,11 @@ impl ProgramRun {
         time.max(self.opened_at)
     }
 
+    /// Whether what it asks groups next is a step of a walk through all that they have.
+    pub(crate) fn walks(&self) -> bool {
+        self.whole.walks()
+    }
+
     /// Whether somebody wants it to end.
     pub(crate) fn is_killed(&self) -> bool {
         self.long.as_ref().is_some_and(LongRun::is_killed)

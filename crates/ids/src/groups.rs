@@ -23,21 +23,55 @@ pub struct Host {
     pub moves: u32,
 }
 
-/// Tables of hosts, each kept once and as long as the process lives: they are read by every command, without a count of who has them. What
-/// is known changes with each partition that moves, so that there are about as many as moves that the process has seen, of 8 bytes for each
-/// partition: 2 KiB where there are 256.
-static HOSTS: Mutex<BTreeSet<&'static [Host]>> = Mutex::new(BTreeSet::new());
+/// Who hosts what.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Table {
+    /// Of each partition.
+    hosts: &'static [Host],
+    /// The groups that host any or have hosted some, in order.
+    hosting: &'static [GroupId],
+}
 
-/// The table that is kept of these.
-fn kept(hosts: Vec<Host>) -> &'static [Host] {
-    // A thread that panicked here has changed nothing, or put in a table that is whole.
-    let mut tables = HOSTS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(table) = tables.get(hosts.as_slice()) {
-        return table;
+/// Tables, each kept once and as long as the process lives: they are read by every command, without a count of who has them. What is known
+/// changes with each partition that moves, so that there are about as many as moves that the process has seen, of 8 bytes for each
+/// partition and 2 for each group: 2 KiB where there are 256 partitions.
+struct Tables {
+    hosts: BTreeSet<&'static [Host]>,
+    hosting: BTreeSet<&'static [GroupId]>,
+}
+
+static TABLES: Mutex<Tables> = Mutex::new(Tables {
+    hosts: BTreeSet::new(),
+    hosting: BTreeSet::new(),
+});
+
+/// The slice that is kept of these.
+fn kept_of<T: Ord>(kept: &mut BTreeSet<&'static [T]>, all: Vec<T>) -> &'static [T] {
+    if let Some(found) = kept.get(all.as_slice()) {
+        return found;
     }
-    let table: &'static [Host] = hosts.leak();
-    tables.insert(table);
-    table
+    let found: &'static [T] = all.leak();
+    kept.insert(found);
+    found
+}
+
+/// The table that is kept of these hosts, where these groups have hosted something before.
+fn kept(hosts: Vec<Host>, before: &[GroupId]) -> Table {
+    let now = hosts.iter().map(|host| host.group);
+    let hosting: BTreeSet<GroupId> = now.chain(before.iter().copied()).collect();
+    // A thread that panicked here has changed nothing, or put in a table that is whole.
+    let mut tables = TABLES.lock().unwrap_or_else(PoisonError::into_inner);
+    Table {
+        hosts: kept_of(&mut tables.hosts, hosts),
+        hosting: kept_of(&mut tables.hosting, hosting.into_iter().collect()),
+    }
+}
+
+impl Table {
+    /// Tables are kept once, so that where they lie says whether they are the same.
+    fn is(self, other: Table) -> bool {
+        std::ptr::eq(self.hosts, other.hosts) && std::ptr::eq(self.hosting, other.hosting)
+    }
 }
 
 /// See the file's header. A value: what one thread learns, others do not.
@@ -45,14 +79,12 @@ fn kept(hosts: Vec<Host>) -> &'static [Host] {
 pub struct Groups {
     count: GroupCount,
     founded: GroupCount,
-    /// Of each partition.
-    hosts: &'static [Host],
+    table: Table,
 }
 
-/// Tables are kept once, so that where they lie says whether they are the same.
 impl PartialEq for Groups {
     fn eq(&self, other: &Groups) -> bool {
-        (self.count, self.founded) == (other.count, other.founded) && std::ptr::eq(self.hosts, other.hosts)
+        (self.count, self.founded) == (other.count, other.founded) && self.table.is(other.table)
     }
 }
 
@@ -63,7 +95,7 @@ impl fmt::Debug for Groups {
         let mut out = f.debug_struct("Groups");
         out.field("count", &self.get())
             .field("founded", &self.founded.get());
-        out.field("partitions", &self.hosts.len());
+        out.field("partitions", &self.table.hosts.len());
         out.field("moved", &self.moved().collect::<Vec<_>>()).finish()
     }
 }
@@ -87,7 +119,7 @@ impl Groups {
         Groups {
             count,
             founded: count,
-            hosts: kept((0..partitions.0).map(host).collect()),
+            table: kept((0..partitions.0).map(host).collect(), &[]),
         }
     }
 
@@ -112,16 +144,27 @@ impl Groups {
     #[must_use]
     pub fn with_hosts(self, newer: impl IntoIterator<Item = (PartitionId, Host)>) -> Groups {
         let mut changed: Option<Vec<Host>> = None;
+        let mut hosting: Vec<GroupId> = Vec::new();
         for (partition, host) in newer {
-            let hosts = changed.as_deref().unwrap_or(self.hosts);
+            let hosts = changed.as_deref().unwrap_or(self.table.hosts);
             let known = hosts.get(usize::from(partition.0)).copied();
-            let is_newer = known.is_some_and(|known| host.moves > known.moves);
-            if is_newer && host.group.index() < usize::from(self.get()) {
-                changed.get_or_insert_with(|| self.hosts.to_vec())[usize::from(partition.0)] = host;
+            let Some(known) = known.filter(|_| host.group.index() < usize::from(self.get())) else {
+                continue;
+            };
+            if host.moves > known.moves {
+                changed.get_or_insert_with(|| self.table.hosts.to_vec())[usize::from(partition.0)] = host;
+            }
+            if self.table.hosting.binary_search(&host.group).is_err() {
+                hosting.push(host.group);
             }
         }
+        if changed.is_none() && hosting.is_empty() {
+            return self;
+        }
+        hosting.extend(self.table.hosting);
+        let hosts = changed.unwrap_or_else(|| self.table.hosts.to_vec());
         Groups {
-            hosts: changed.map_or(self.hosts, kept),
+            table: kept(hosts, &hosting),
             ..self
         }
     }
@@ -137,10 +180,19 @@ impl Groups {
             (other.founded, other.partitions()),
             "a cluster was founded once"
         );
-        if std::ptr::eq(self.hosts, other.hosts) {
+        if self.table.is(other.table) {
             return self.with_more(other.count);
         }
-        self.with_more(other.count).with_hosts(other.moved())
+        let merged = self.with_more(other.count).with_hosts(other.moved());
+        let is_known = |group: &GroupId| merged.table.hosting.binary_search(group).is_ok();
+        if other.table.hosting.iter().all(is_known) {
+            return merged;
+        }
+        let hosting = [merged.table.hosting, other.table.hosting].concat();
+        Groups {
+            table: kept(merged.table.hosts.to_vec(), &hosting),
+            ..merged
+        }
     }
 
     /// How many groups there are.
@@ -169,7 +221,7 @@ impl Groups {
     /// How many partitions there are.
     #[inline]
     pub fn partitions(self) -> PartitionCount {
-        PartitionCount(self.hosts.len() as u16)
+        PartitionCount(self.table.hosts.len() as u16)
     }
 
     /// The group that hosts the partition of `slot`.
@@ -184,7 +236,7 @@ impl Groups {
     /// If there is no such partition.
     #[inline]
     pub fn host_of(self, partition: PartitionId) -> GroupId {
-        self.hosts[usize::from(partition.0)].group
+        self.table.hosts[usize::from(partition.0)].group
     }
 
     /// How often `partition` has moved, as far as is known here.
@@ -193,28 +245,24 @@ impl Groups {
     /// If there is no such partition.
     #[inline]
     pub fn moves_of(self, partition: PartitionId) -> u32 {
-        self.hosts[usize::from(partition.0)].moves
+        self.table.hosts[usize::from(partition.0)].moves
+    }
+
+    /// Whether a partition has ever moved, as far as is known.
+    pub fn has_moved(self) -> bool {
+        self.moved().next().is_some()
     }
 
     /// The partitions that have ever moved, and where they are now. One of them may be back where it was founded.
     pub fn moved(self) -> impl Iterator<Item = (PartitionId, Host)> {
-        let hosts = (0..).map(PartitionId).zip(self.hosts.iter().copied());
+        let hosts = (0..).map(PartitionId).zip(self.table.hosts.iter().copied());
         hosts.filter(|(_, host)| host.moves > 0)
     }
 
     /// The partitions that `group` hosts, in order; there may be none. It looks at all.
     pub fn partitions_of(self, group: GroupId) -> impl Iterator<Item = PartitionId> {
-        let hosts = (0..).map(PartitionId).zip(self.hosts);
+        let hosts = (0..).map(PartitionId).zip(self.table.hosts);
         hosts.filter_map(move |(partition, host)| (host.group == group).then_some(partition))
-    }
-
-    /// The first partition from `from` on that `group` hosts.
-    pub fn next_of(self, group: GroupId, from: PartitionId) -> Option<PartitionId> {
-        let hosts = (from.0..)
-            .map(PartitionId)
-            .zip(self.hosts.get(usize::from(from.0)..)?);
-        let mut its = hosts.filter(|(_, host)| host.group == group);
-        its.next().map(|(partition, _)| partition)
     }
 
     /// The partitions with which `group` was founded: what its keyspace is made with. None if the group was added.
@@ -242,8 +290,8 @@ impl Groups {
         let count = self.partitions();
         let mut next = 0;
         std::iter::from_fn(move || {
-            let (first, group) = (next, self.hosts.get(usize::from(next))?.group);
-            let its = self.hosts[usize::from(first)..].iter();
+            let (first, group) = (next, self.table.hosts.get(usize::from(next))?.group);
+            let its = self.table.hosts[usize::from(first)..].iter();
             next += its.take_while(|host| host.group == group).count() as u16;
             Some((group, slot(count.start_of(first)), slot(count.start_of(next) - 1)))
         })
@@ -322,9 +370,17 @@ impl Groups {
             || theirs.is_empty() && scaled(other, others, ones) == usize::from(one)
     }
 
-    /// All groups in order.
+    /// All groups in order, also those that host nothing.
     pub fn iter(self) -> impl Iterator<Item = GroupId> {
         self.count.iter()
+    }
+
+    /// The groups that host partitions or have done so, as far as is known, in order: those that commands on the whole keyspace concern.
+    /// If another one hosts some by now, one of these says so: what is given away is remembered (point 8 of
+    /// `docs/decisions/0074-partitions-move.md`).
+    #[inline]
+    pub fn hosting(self) -> &'static [GroupId] {
+        self.table.hosting
     }
 }
 
@@ -444,16 +500,12 @@ mod tests {
             .collect();
         assert_eq!(hosts, [0, 0, 3, 0, 1, 4, 1, 2, 2, 3]);
         assert!(moved.partitions_of(GroupId::new(3)).eq([2, 9].map(PartitionId)));
-        let next = |group, from| {
-            moved
-                .next_of(GroupId::new(group), PartitionId(from))
-                .map(PartitionId::number)
-        };
+        assert_eq!(moved.hosting(), [0, 1, 2, 3, 4].map(GroupId::new));
         assert_eq!(
-            (next(3, 0), next(3, 2), next(3, 3), next(0, 2)),
-            (Some(2), Some(2), Some(9), Some(3))
+            five.hosting(),
+            [0, 1, 2].map(GroupId::new),
+            "the added host nothing yet"
         );
-        assert_eq!((next(4, 6), next(3, 10), next(3, u16::MAX)), (None, None, None));
         assert_eq!(
             moved.founded_range(GroupId::new(0)),
             founded.founded_range(GroupId::new(0))
@@ -490,11 +542,9 @@ mod tests {
             "it is back, and that is known to be newer"
         );
         assert_eq!(twice.with_host(PartitionId(0), GroupId::new(2), 1), twice);
-        assert_eq!(
-            twice.with_host(PartitionId(0), GroupId::new(3), 2),
-            twice,
-            "no newer"
-        );
+        let older = twice.with_host(PartitionId(0), GroupId::new(3), 2);
+        assert_eq!(host(older, 0), (0, 2), "no newer");
+        assert!(twice.hosting() == [0, 1, 2].map(GroupId::new) && older.hosting().contains(&GroupId::new(3)));
         assert_eq!(
             once.with_host(PartitionId(8), GroupId::new(1), 1),
             once,
@@ -524,7 +574,7 @@ mod tests {
         });
         let one = groups.with_hosts(hosts);
         let other = groups.with_hosts(hosts.into_iter().rev());
-        assert!(std::ptr::eq(one.hosts, other.hosts) && one == other);
+        assert!(one.table.is(other.table) && one == other);
         assert_ne!(one, groups);
     }
 

@@ -246,9 +246,9 @@ impl Directories {
         Some(object)
     }
 
-    /// Calls `visit` for objects in scan order from `from` on, until it has seen about `budget` of them or all, or comes to a partition
-    /// that is not hosted here. Returns where to go on, a partition behind these if all were seen; `None` if there is none. All of it
-    /// follows from the objects: replicas agree.
+    /// Calls `visit` for objects in scan order, from the first partition from `from` on that is hosted here, until it has seen about `budget`
+    /// of them or all, or comes to a partition that is not. Returns where to go on, a partition behind these if all were seen; `None` if
+    /// there is none. All of it follows from the objects: replicas agree.
     pub(crate) fn walk(
         &self,
         from: Cursor,
@@ -257,16 +257,12 @@ impl Directories {
         mut visit: impl FnMut(&Object),
     ) -> Option<Cursor> {
         let range = self.placing.range();
-        let start = if from.partition < range.first() {
-            Cursor::before(range.first())
-        } else {
-            from
-        };
-        let Some(first) = range.index(start.partition) else {
-            // It lies behind: whoever hosts it goes on.
-            return Some(start);
-        };
-        let (mut position, mut seen) = (start.position, 0);
+        let mut ahead = (0..range.len() as u16).map(|index| (index, range.at(index)));
+        let (first, partition) =
+            ahead.find(|(_, partition)| *partition >= from.partition && hosts(*partition))?;
+        let is_there = partition == from.partition;
+        let mut position = if is_there { from.position } else { Position::START };
+        let mut seen = 0;
         for index in first..range.len() as u16 {
             let partition = range.at(index);
             if !hosts(partition) {

@@ -309,6 +309,31 @@ impl Keyspace {
         }
     }
 
+    /// Says if invariant 1 or 2 does not hold. Looks at all partitions: for tests.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check_hosting(&self) -> Result<(), String> {
+        let arrives = self.hosting.arrival().is_some();
+        if arrives != (self.databases.len() > usize::from(Db::KEPT)) {
+            return Err(format!("invariant 2: a partition arrives: {arrives}"));
+        }
+        if self.hosts_as_made() {
+            return Ok(());
+        }
+        let range = self.placing.range();
+        for index in (0..range.len() as u16).filter(|index| !self.hosts(range.at(*index))) {
+            let mut kept = (0..).zip(&self.databases).take(Db::KEPT.into());
+            if let Some((db, _)) = kept.find(|(_, database)| !database.is_empty_at(index)) {
+                return Err(format!(
+                    "invariant 1: {:?} has keys in database {db}",
+                    range.at(index)
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Those of them that have keys.
     pub fn partitions_in_use(&self) -> Vec<PartitionId> {
         let range = self.placing.range();
@@ -384,14 +409,16 @@ impl Keyspace {
         found
     }
 
-    /// The partitions that an operation names and that are not here. Of what concerns whole groups, all of them that take part: those that
-    /// have gone to another one.
+    /// The partitions that an operation names and that are not here. Of what concerns whole groups, those too that have gone to a group that
+    /// takes no part.
     pub(crate) fn elsewhere_of(&self, operation: &EntryOperation<'_>) -> Vec<Moved> {
         if self.hosts_as_made() {
             return Vec::new();
         }
         let mut keys: Vec<&[u8]> = Vec::new();
-        let mut whole: Option<&Participants> = None;
+        // The groups that take part in what concerns whole groups.
+        let mut whole: Option<Vec<GroupId>> = None;
+        let parts = |participants: &Participants| participants.iter().map(|one| one.group).collect();
         fn of_conditions<'a>(keys: &mut Vec<&'a [u8]>, conditions: &[ConditionView<'a>]) {
             keys.extend(conditions.iter().map(ConditionView::key));
         }
@@ -405,11 +432,15 @@ impl Keyspace {
             keys.extend(changes.map(Effect::key));
         }
         match operation {
-            EntryOperation::Command { args, .. } => each_key(*args, &mut |key| keys.push(key)),
+            EntryOperation::Command { args, .. } => {
+                each_key(*args, &mut |key| keys.push(key));
+            }
             EntryOperation::Wait { command, .. } => each_key(command.args, &mut |key| keys.push(key)),
             EntryOperation::Block { conditions, commands } => {
                 of_conditions(&mut keys, conditions);
                 of_commands(&mut keys, commands);
+                // Who sends one that concerns whole groups knows of no other group.
+                whole = sees_all(commands).then(Vec::new);
             }
             EntryOperation::Once { commands, .. } => of_commands(&mut keys, commands),
             EntryOperation::OnePhase { expects, effects } => {
@@ -419,7 +450,7 @@ impl Keyspace {
             EntryOperation::Lock(lock) => {
                 let names = lock.keys.iter().map(|(_, key, _)| *key);
                 keys.extend(names.filter(|key| !is_request_name(key)));
-                whole = lock.is_whole.then_some(&lock.participants);
+                whole = lock.is_whole.then(|| parts(&lock.participants));
             }
             EntryOperation::Prepare(prepare) => {
                 of_conditions(&mut keys, &prepare.conditions);
@@ -427,19 +458,19 @@ impl Keyspace {
                 match &prepare.work {
                     Work::Evaluate { commands, .. } => {
                         of_commands(&mut keys, commands);
-                        let sees_all = |command: &BlockCommand<'_>| {
-                            let spec = command::resolve_in_group(command.args);
-                            spec.is_ok_and(|spec| spec.route == CommandRoute::Everywhere)
-                        };
-                        whole = commands.iter().any(sees_all).then_some(&prepare.participants);
+                        whole = sees_all(commands).then(|| parts(&prepare.participants));
                     }
                     Work::Install { effects, .. } => of_effects(&mut keys, effects),
                     Work::Put { pairs, .. } => keys.extend(pairs.iter().map(|(key, _)| key)),
                     Work::InPlace { steps, .. } => {
-                        whole = Some(&prepare.participants);
+                        whole = Some(parts(&prepare.participants));
                         for step in steps {
-                            if let InPlaceStep::Install(effects) = step {
-                                of_effects(&mut keys, effects);
+                            match step {
+                                InPlaceStep::Install(effects) => of_effects(&mut keys, effects),
+                                InPlaceStep::Run(_) if mutations::is(Mutation::StepsNotPlaced) => {}
+                                InPlaceStep::Run(command) => {
+                                    each_key(command.args, &mut |key| keys.push(key))
+                                }
                             }
                         }
                     }
@@ -449,19 +480,15 @@ impl Keyspace {
             _ => {}
         }
         let mut elsewhere = self.elsewhere(keys.into_iter());
-        elsewhere.extend(
-            whole
-                .into_iter()
-                .flat_map(|participants| self.gone_but_to(participants)),
-        );
+        elsewhere.extend(whole.iter().flat_map(|groups| self.gone_but_to(groups)));
         elsewhere
     }
 
     /// The partitions that have gone from here to groups that are none of these.
-    fn gone_but_to(&self, participants: &Participants) -> Vec<Moved> {
+    pub fn gone_but_to(&self, groups: &[GroupId]) -> Vec<Moved> {
         let given = self.hosting.changed.iter().flat_map(|changed| &changed.given);
-        let is_there = |group: GroupId| participants.iter().any(|participant| participant.group == group);
-        let gone = given.filter(|(_, given)| !is_there(given.to));
+        let gone =
+            given.filter(|(_, given)| !groups.contains(&given.to) && !mutations::is(Mutation::GivenNotSaid));
         gone.map(|(partition, given)| Moved {
             partition: *partition,
             to: Some((given.to, given.moves)),
@@ -611,6 +638,14 @@ impl Keyspace {
     fn lose_transfers(&mut self) {
         self.databases.iter_mut().for_each(Database::lose_changes);
     }
+}
+
+/// Whether one of these commands concerns whole groups.
+fn sees_all(commands: &[BlockCommand<'_>]) -> bool {
+    commands.iter().any(|command| {
+        let spec = command::resolve_in_group(command.args);
+        spec.is_ok_and(|spec| spec.route == CommandRoute::Everywhere)
+    })
 }
 
 fn each_key<'a>(args: Args<'a>, visit: &mut dyn FnMut(&'a [u8])) {

@@ -221,6 +221,10 @@ pub enum Mutation {
     LeavingNotLocked,
     /// What has changed in a partition since it was copied does not go with it.
     ChangesLeftBehind,
+    /// A group that has given a partition to one that takes no part in what concerns all keys does not say so.
+    GivenNotSaid,
+    /// Commands of a transaction that are carried out when it is decided are not looked at for partitions that have gone.
+    StepsNotPlaced,
     /// What was answered by the names of requests does not go with a partition.
     ResultsLeftBehind,
     /// Clients that wait for keys of a partition go on waiting where it was.
@@ -398,6 +402,8 @@ impl Mutation {
         Mutation::AheadOfTurn,
         Mutation::LeavingNotLocked,
         Mutation::ChangesLeftBehind,
+        Mutation::GivenNotSaid,
+        Mutation::StepsNotPlaced,
         Mutation::ResultsLeftBehind,
         Mutation::WaitersLeftBehind,
         Mutation::OldReadTold,

@@ -27,7 +27,7 @@
 use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::group_client::CROWDED_OUT;
 use crate::operation::{Condition, Operation, Replies, as_conditions};
-use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo, Request, Seen};
+use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo, Request, Seen, SnapshotAsker};
 use crate::short_locks::ShortLocks;
 use crate::state::GroupState;
 use crate::steps::steps_of;
@@ -142,7 +142,7 @@ impl Alone {
                 txn,
                 conditions,
                 operations,
-                is_holder: true,
+                asker: SnapshotAsker::Holder | SnapshotAsker::Walker(_),
             } => {
                 let asker = Asker::SnapshotRead(txn, conditions, operations);
                 self.tell_holder(state, txn, asker, out);
@@ -157,7 +157,7 @@ impl Alone {
                 txn,
                 conditions,
                 operations,
-                is_holder: false,
+                asker: SnapshotAsker::OfKeys | SnapshotAsker::OfAll(_),
             } => {
                 let locks = crate::locks_of(operations.iter().map(Operation::argv), |_| true);
                 let locks = crate::with_conditions(locks, &conditions);

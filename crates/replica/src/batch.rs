@@ -32,7 +32,7 @@ use crate::request::FullKey;
 use bytes::Bytes;
 use codec::{COUNT_BYTES, DecodeError, Reader, Writer as _};
 use command::ReplyError;
-use ids::{Db, UnixMillis, Version};
+use ids::{Db, GroupId, UnixMillis, Version};
 use keyspace::fields::{
     protocol_number, read_db, read_origin, read_protocol, read_txn, write_origin, write_txn,
 };
@@ -199,16 +199,25 @@ impl BatchBuf {
         self.reads.u32(index);
     }
 
-    /// Adds commands that only read, and what must hold for them; of a `holder`, under its locks.
+    /// Adds commands that only read, and what must hold for them; of a `holder`, under its locks; of one who reads the whole keyspace, with
+    /// the groups that host it, as far as he knows.
     pub(crate) fn push_snapshot_read(
         &mut self,
         holder: Option<TxnId>,
+        hosting: Option<&[GroupId]>,
         conditions: &[Condition],
         operations: &[Operation],
     ) {
         self.push_position();
         self.push_holder(holder);
-        self.reads.u8(SNAPSHOT_READ);
+        match hosting {
+            None => self.reads.u8(SNAPSHOT_READ),
+            Some(hosting) => {
+                self.reads.u8(SNAPSHOT_READ_OF_ALL);
+                self.reads.count(hosting.len());
+                hosting.iter().for_each(|group| self.reads.u16(group.number()));
+            }
+        }
         let mut block = Operations::new();
         block.push(&keyspace::EntryOperation::Block {
             conditions: conditions.iter().map(Condition::as_state).collect(),
@@ -273,6 +282,7 @@ const OPTIMISTIC_READ: u8 = 5;
 const WOUND: u8 = 6;
 const WAITING_READ: u8 = 7;
 const HOLDER: u8 = 8;
+const SNAPSHOT_READ_OF_ALL: u8 = 9;
 
 const REPLY: u8 = 1;
 const BLOCK: u8 = 2;
@@ -310,8 +320,15 @@ pub(crate) enum Question<'a> {
     Versions(Vec<(Db, &'a [u8])>),
     /// What an operation was answered later than its batch.
     Deferred(Origin),
-    /// A block of commands that only read, as entries hold it; it was checked.
-    SnapshotRead(&'a [u8]),
+    /// Commands that only read.
+    SnapshotRead {
+        /// A block of them, as entries hold it; it was checked.
+        block: &'a [u8],
+        /// The groups that host anything, as far as who asks for the whole keyspace knows.
+        hosting: Option<Vec<GroupId>>,
+        /// Whether he reads under his own locks: then it is a step of a walk through all that they have.
+        is_holder: bool,
+    },
     /// The objects of keys.
     OptimisticRead(Vec<(Db, &'a [u8])>),
     /// An older transaction waits elsewhere for this one.
@@ -334,12 +351,12 @@ impl Question<'_> {
         }
     }
 
-    /// What `look` makes of the conditions and commands of a [`Question::SnapshotRead`].
+    /// What `look` makes of the conditions and commands of a question for a snapshot.
     pub(crate) fn block<R: Default>(
         &self,
         look: impl FnOnce(&[keyspace::ConditionView<'_>], &[BlockCommand<'_>]) -> R,
     ) -> R {
-        let Question::SnapshotRead(bytes) = self else {
+        let Question::SnapshotRead { block: bytes, .. } = self else {
             return R::default();
         };
         let looked = Operations::read_one(bytes, |operation| match operation {
@@ -357,11 +374,19 @@ impl Question<'_> {
                 let keys = keys.iter().map(|(_, key)| *key);
                 keyspace.elsewhere(keys.filter(|key| !keyspace::is_request_name(key)))
             }
-            Question::SnapshotRead(_) => self.block(|conditions, commands| {
+            Question::SnapshotRead {
+                hosting, is_holder, ..
+            } => self.block(|conditions, commands| {
                 let mut all = keyspace.elsewhere(conditions.iter().map(keyspace::ConditionView::key));
                 // Whoever goes through groups step by step asks each of them for what it has.
-                let on_keys = commands.iter().filter(|command| !keyspace::is_scan(command.args));
-                all.extend(on_keys.flat_map(|command| keyspace.elsewhere_of_args(command.args)));
+                let is_walk = *is_holder && hosting.is_some();
+                let placed = commands
+                    .iter()
+                    .filter(|command| !is_walk || !keyspace::is_scan(command.args));
+                all.extend(placed.flat_map(|command| keyspace.elsewhere_of_args(command.args)));
+                if !is_holder {
+                    all.extend(hosting.iter().flat_map(|hosting| keyspace.gone_but_to(hosting)));
+                }
                 all
             }),
             Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => Vec::new(),
@@ -380,7 +405,7 @@ impl Question<'_> {
             Question::Deferred(_) | Question::Wound(_) | Question::WaitingRead { .. } => {
                 Locks::Keys(Vec::new())
             }
-            Question::SnapshotRead(_) => {
+            Question::SnapshotRead { .. } => {
                 let mut locks = Locks::Keys(Vec::new());
                 self.block(|conditions, commands| {
                     locks = keyspace::locks_of(commands.iter().map(|command| command.args));
@@ -410,13 +435,19 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
             tag = reader.u8()?;
         }
         let question = match tag {
-            tag if holder.is_some() && !matches!(tag, SNAPSHOT_READ | OPTIMISTIC_READ) => {
+            tag if holder.is_some()
+                && !matches!(tag, SNAPSHOT_READ | OPTIMISTIC_READ | SNAPSHOT_READ_OF_ALL) =>
+            {
                 return Err(unknown);
             }
             COMMAND => read_command(&mut reader)?,
             VERSIONS => Question::Versions(read_keys(&mut reader)?),
             ASKED_FOR => Question::Deferred(read_origin(&mut reader)?),
-            SNAPSHOT_READ => {
+            SNAPSHOT_READ | SNAPSHOT_READ_OF_ALL => {
+                let hosting = match tag {
+                    SNAPSHOT_READ => None,
+                    _ => Some(read_groups(&mut reader)?),
+                };
                 let block = reader.bytes()?;
                 let is_block = Operations::read_one(block, |operation| {
                     matches!(operation, keyspace::EntryOperation::Block { .. })
@@ -424,7 +455,11 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
                 if is_block != Some(true) {
                     return Err(unknown);
                 }
-                Question::SnapshotRead(block)
+                Question::SnapshotRead {
+                    block,
+                    hosting,
+                    is_holder: holder.is_some(),
+                }
             }
             OPTIMISTIC_READ => Question::OptimisticRead(read_keys(&mut reader)?),
             WOUND => Question::Wound(read_txn(&mut reader)?),
@@ -443,6 +478,15 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, DecodeError> {
         });
     }
     Ok(found)
+}
+
+/// Groups that a question names.
+fn read_groups(reader: &mut Reader<'_>) -> Result<Vec<GroupId>, DecodeError> {
+    let mut groups = Vec::new();
+    for _ in 0..reader.u32()? {
+        groups.push(GroupId::new(reader.u16()?));
+    }
+    Ok(groups)
 }
 
 /// Answers under construction.
@@ -935,7 +979,7 @@ mod tests {
             attempt: 2,
         };
         batch.push_optimistic_read(Some(txn), &[(db, Box::from(&b"a"[..]))]);
-        batch.push_snapshot_read(Some(txn), &[], &[]);
+        batch.push_snapshot_read(Some(txn), None, &[], &[]);
         let found = reads(&batch.reads).expect("well formed");
         assert_eq!([found[0].position, found[1].position], [0, 1]);
         let holders: Vec<Option<TxnId>> = found.iter().map(|read| read.holder).collect();

@@ -65,7 +65,7 @@ use self::staging::{Next, Staging};
 use self::untold::Untold;
 use crate::batch::{Batch, BatchBuf};
 use crate::operation::{Condition, Operation, as_conditions};
-use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo};
+use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, ReplyTo, SnapshotAsker};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags};
@@ -540,10 +540,19 @@ impl GroupClient {
         txn: TxnId,
         conditions: &[Condition],
         operations: &[Operation],
-        is_holder: bool,
+        asker: SnapshotAsker,
     ) {
+        let hosting = match asker {
+            SnapshotAsker::OfAll(hosting) | SnapshotAsker::Walker(hosting)
+                if self.semantics >= SemanticsVersion::PARTITIONS_MOVE =>
+            {
+                Some(hosting)
+            }
+            _ => None,
+        };
+        let is_holder = matches!(asker, SnapshotAsker::Holder | SnapshotAsker::Walker(_));
         let holder = is_holder.then_some(txn);
-        let push = |batch: &mut BatchBuf| batch.push_snapshot_read(holder, conditions, operations);
+        let push = |batch: &mut BatchBuf| batch.push_snapshot_read(holder, hosting, conditions, operations);
         let counts_keys = |operation: &Operation| operation.spec.id == CommandId::DbSize;
         if operations.iter().any(counts_keys) {
             // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
@@ -553,7 +562,7 @@ impl GroupClient {
         }
     }
 
-    /// Takes a question for objects that a transaction works on; `is_holder` as for [`GroupClient::snapshot_read`].
+    /// Takes a question for objects that a transaction works on; `is_holder`: under its own locks.
     pub fn optimistic_read(&mut self, txn: TxnId, keys: &[FullKey], is_holder: bool) {
         let holder = is_holder.then_some(txn);
         self.read_free(Origin::OptimisticRead(txn), |batch| {

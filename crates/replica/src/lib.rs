@@ -35,7 +35,9 @@ pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_
 pub use member::{Chunk, CopyCost, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
 pub use replica::{Input, Reload, Replica};
-pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyTo, Request, Seen};
+pub use request::{
+    Assignment, FullKey, IndexedKey, Journey, Output, Part, ReplyTo, Request, Seen, SnapshotAsker,
+};
 pub use response::{BatchOutcome, BatchResponse};
 pub use state::{GroupState, LocalCounts};
 pub use steps::{steps, steps_of};

@@ -172,9 +172,8 @@ pub enum Request {
         conditions: Vec<Condition>,
         /// The commands in order.
         operations: Vec<Operation>,
-        /// Whether the transaction reads under its own locks: it is answered at once, or told that it has lost them. From
-        /// [`ids::SemanticsVersion::HOLDER_READS`] on.
-        is_holder: bool,
+        /// By what it reads.
+        asker: SnapshotAsker,
     },
     /// Take a piece of a copy of a partition that is to come.
     Arrive {
@@ -347,6 +346,21 @@ pub enum Assignment {
         /// Whether it keeps its place among commands that wait here, as it concerns this group alone.
         keeps_place: bool,
     },
+}
+
+/// Who asks by [`Request::SnapshotRead`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SnapshotAsker {
+    /// A transaction that reads under its own locks: it is answered at once, or told that it has lost them. From
+    /// [`ids::SemanticsVersion::HOLDER_READS`] on.
+    Holder,
+    /// The same, which goes through these groups step by step, all that they have: a `SCAN` of it begins at what a group has from there on.
+    Walker(&'static [GroupId]),
+    /// One without locks that reads keys.
+    OfKeys,
+    /// One without locks that reads the whole keyspace. As far as it knows, these groups host all of it, and it asks them: who has given
+    /// something to another one says so.
+    OfAll(&'static [GroupId]),
 }
 
 /// What a group answers to [`Request::SnapshotRead`].

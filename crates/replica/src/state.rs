@@ -506,7 +506,7 @@ impl GroupState {
             // While transactions come and go, there may never be a moment in which none of them holds any key.
             let is_starved = matches!(
                 (question, &awaited),
-                (Question::SnapshotRead(_), Awaited::Keys(Locks::WholeGroup(_)))
+                (Question::SnapshotRead { .. }, Awaited::Keys(Locks::WholeGroup(_)))
             );
             let behind = self.keyspace.behind();
             if !is_starved && self.waiting_reads.add(place, all.clone(), behind, awaited) {
@@ -518,7 +518,7 @@ impl GroupState {
             return answers.deferred();
         }
         let age = match question {
-            Question::SnapshotRead(_) | Question::OptimisticRead(_) => self.age_of(question, now),
+            Question::SnapshotRead { .. } | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
         };
         self.prepare_to_share(question);

@@ -382,7 +382,7 @@ pub(crate) fn answer(
             keys.iter()
                 .for_each(|(db, key)| keyspace.note_expired(*db, key, local));
         }
-        Question::SnapshotRead(_) => {
+        Question::SnapshotRead { .. } => {
             question.block(|conditions, _| {
                 for condition in conditions {
                     let (keyspace::ConditionView::Unchanged { db, key, .. }
@@ -416,7 +416,7 @@ pub(crate) fn answer(
             });
             local.touches = true;
         }
-        Question::SnapshotRead(_) => {
+        Question::SnapshotRead { .. } => {
             let mut replies: Vec<Vec<u8>> = Vec::new();
             let is_carried_out = question.block(|conditions, commands| {
                 // By the leader's clock, as reads are.

@@ -290,8 +290,8 @@ impl GroupClients {
                 txn,
                 conditions,
                 operations,
-                is_holder,
-            } => client.snapshot_read(txn, &conditions, &operations, is_holder),
+                asker,
+            } => client.snapshot_read(txn, &conditions, &operations, asker),
             Request::OptimisticRead {
                 txn,
                 keys,

@@ -225,8 +225,17 @@ impl Layout {
         self.groups.extend(more.cloned());
     }
 
-    /// A group in it.
+    /// A group in it: one that is used here.
+    ///
+    /// # Panics
+    /// If it was added by a later layout.
+    #[track_caller]
     pub fn group(&self, group: GroupId) -> &GroupLayout {
         &self.groups[group.index()]
+    }
+
+    /// A group that others have named, unless it was added by a later layout.
+    pub(crate) fn find(&self, group: GroupId) -> Option<&GroupLayout> {
+        self.groups.get(group.index())
     }
 }

@@ -70,6 +70,11 @@ impl<'a> ReplicaView<'a> {
         self.replica.keyspace().hosted()
     }
 
+    /// Whether it hosts any.
+    pub fn hosts_any(&self) -> bool {
+        !self.replica.keyspace().hosted().is_empty()
+    }
+
     /// Those of them that have keys.
     pub fn partitions_in_use(&self) -> Vec<PartitionId> {
         self.replica.keyspace().partitions_in_use()

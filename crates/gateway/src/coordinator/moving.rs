@@ -8,7 +8,8 @@
 //!
 //! The end is a transaction of two groups like any other: if this worker dies, whoever leads one of them ends it (`recovery.rs`). The
 //! source is locked for two rounds, the target for one; if they cannot be locked at once, because somebody holds keys there for long, all that
-//! comes would wait behind this: so it is given up after [`LOCKED_AFTER`], and tried again.
+//! comes would wait behind this: so it is given up after [`LOCKED_AFTER`], and tried again. Each attempt that comes to nothing doubles that,
+//! up to [`LOCKED_DOUBLINGS`] times: between sites far from each other a round may take longer.
 //!
 //! Invariant: of one worker one partition moves at a time, and its copy is under way at the replica here until the source has voted.
 
@@ -30,10 +31,11 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// Of a worker's time, one part in so many is for copying.
 const PART: u32 = 10;
 
-/// How long each of the groups is waited for to vote.
+/// How long each of the groups is waited for to vote, at first.
 const LOCKED_AFTER: Duration = Duration::from_millis(200);
+const LOCKED_DOUBLINGS: u32 = 4;
 
-/// Bytes that may be left when the source is locked, in the first attempts with a partition; and how many these are.
+/// Bytes that may be left when the source is locked, in the first attempts; and how many these are.
 const LAST_BYTES_MAX: usize = 1 << 20;
 const PATIENT_ATTEMPTS: u32 = 8;
 
@@ -49,8 +51,10 @@ pub(crate) struct Moving {
     pace: CopyPace,
     /// Until when none is begun.
     rests_until: Monotonic,
-    /// The last partition that was tried, and how many attempts with it have come to nothing since one has moved.
-    failed: (PartitionId, u32),
+    /// The last partition that was tried.
+    last_tried: PartitionId,
+    /// Attempts that have come to nothing since one has moved.
+    failures: u32,
     /// Partitions that have moved from here, and attempts that came to nothing.
     done: u64,
     given_up: u64,
@@ -62,7 +66,8 @@ impl Default for Moving {
             now: None,
             pace: CopyPace::new(PART),
             rests_until: Monotonic(0),
-            failed: (PartitionId::new(0), 0),
+            last_tried: PartitionId::new(0),
+            failures: 0,
             done: 0,
             given_up: 0,
         }
@@ -135,7 +140,7 @@ impl Moving {
 impl Coordinator {
     /// The partition that was tried last.
     pub(crate) fn last_tried(&self) -> PartitionId {
-        self.moving.failed.0
+        self.moving.last_tried
     }
 
     /// Whether a partition may be begun with.
@@ -154,11 +159,11 @@ impl Coordinator {
         let replica = &mut cx.local.replicas[index];
         let source = replica.group();
         let may = cx.turn.semantics >= SemanticsVersion::PARTITIONS_MOVE && self.may_move(cx.now);
+        self.moving.last_tried = partition;
+        // Others may have heard of it before.
+        let may = may && target.number() < cx.groups.get();
         if source == target || replica.leader().is_none() || !may {
             return;
-        }
-        if self.moving.failed.0 != partition {
-            self.moving.failed = (partition, 0);
         }
         if cx.shared.is_cut_off(target) {
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
@@ -315,7 +320,7 @@ impl Coordinator {
         });
         // Much that is left would hold all up that waits for the source. It may be less the next time.
         let is_much = |enter: &Enter| enter.records.len() + enter.requests.len() > LAST_BYTES_MAX;
-        let is_patient = self.moving.failed.1 < PATIENT_ATTEMPTS;
+        let is_patient = self.moving.failures < PATIENT_ATTEMPTS;
         let enter = enter.filter(|enter| !is_patient || !is_much(enter));
         it.phase = MovePhase::Enters;
         it.since = cx.now;
@@ -426,12 +431,12 @@ impl Coordinator {
         let (txn, partition, source, target, moves) = (it.txn, it.partition, it.source, it.target, it.moves);
         if is_committed {
             self.moving.done += 1;
-            self.moving.failed.1 = 0;
+            self.moving.failures = 0;
             self.moving.rests_until = cx.now;
             cx.learn_host(partition, target, moves);
         } else {
             self.moving.given_up += 1;
-            self.moving.failed.1 += 1;
+            self.moving.failures = self.moving.failures.saturating_add(1);
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
         }
         self.settle(cx, txn, vec![source, target], is_committed, true);
@@ -441,6 +446,7 @@ impl Coordinator {
     pub(super) fn tick_move(&mut self, cx: &mut Context) {
         let Some(it) = &self.moving.now else { return };
         let waited = cx.now.since(it.since);
+        let locked_after = LOCKED_AFTER * (1 << self.moving.failures.min(LOCKED_DOUBLINGS));
         let leads = source_replica(cx, it.source).is_some_and(|replica| replica.leader().is_some());
         let (txn, participants) = (it.txn, it.participants.clone());
         match it.phase {
@@ -449,7 +455,7 @@ impl Coordinator {
             }
             MovePhase::Copies { .. } => self.go_on_copying(cx),
             // Whoever is asked what has become of it refuses, if it has not voted.
-            MovePhase::Leaves { .. } | MovePhase::Enters if waited >= LOCKED_AFTER => {
+            MovePhase::Leaves { .. } | MovePhase::Enters if waited >= locked_after => {
                 self.recover(cx, txn, participants);
             }
             MovePhase::Leaves { .. } | MovePhase::Enters => {}

@@ -207,7 +207,10 @@ impl Coordinator {
 
     /// Whether a group has begun anew since it took part in a transaction.
     fn has_begun_anew(&self, cx: &Context, participant: Participant) -> bool {
-        cx.view.participant(participant.group) != participant
+        let layout = cx.view.layout();
+        // What is not known here yet has not.
+        let known = layout.and_then(|layout| layout.find(participant.group));
+        known.is_some_and(|known| known.generation != participant.generation)
     }
 
     /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;

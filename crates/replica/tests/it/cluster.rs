@@ -6,7 +6,7 @@ use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMilli
 use keyspace::{Effect, EventClasses, KeyVersion, Object, SeenObject};
 use replica::{
     Assignment, Condition, Copying, LocalCounts, Operation, Output, Part, Replica, Replies, ReplyTo, Request,
-    Returned, Step, Turn, locks_of,
+    Returned, SnapshotAsker, Step, Turn, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -332,7 +332,7 @@ impl Cluster {
                     txn,
                     conditions,
                     operations,
-                    is_holder: false,
+                    asker: SnapshotAsker::OfKeys,
                 };
                 requests.push((group, see));
                 continue;
