@@ -117,7 +117,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--sizes", default="1,3,5,12,3", help="numbers of nodes, one after the other")
     parser.add_argument("--calm", type=int, default=10, help="seconds in which nothing happens at each of them")
-    parser.add_argument("--groups", type=int, default=24, help="groups of the cluster")
+    parser.add_argument("--groups", type=int, default=12, help="groups that the cluster is founded with")
     parser.add_argument("--workers", type=int, default=2, help="workers of each node")
     parser.add_argument("--kills", action="store_true", help="another node is killed in each step, and comes back")
     parser.add_argument("--found", help="what the program growth has written already, instead of running it")

@@ -45,6 +45,9 @@ pub struct ClusterView {
     /// Whether each group is to have another number of replicas than some have.
     #[serde(default)]
     pub resize: Option<ResizeView>,
+    /// How many partitions are to move before each group hosts its share: groups were added as the cluster grew.
+    #[serde(default)]
+    pub partitions_left: usize,
     /// The nodes that may stop, or have, and are not back yet.
     #[serde(default)]
     pub permits: Vec<PermitView>,

@@ -68,6 +68,8 @@ pub struct Replicas {
     pub leaders: Vec<Option<usize>>,
     /// For each group its replicas: the node, whose memory it is, and whether it votes.
     pub replicas: Vec<Vec<(usize, u64, bool)>>,
+    /// Partitions that are to move before each group hosts its share.
+    pub partitions_left: u64,
 }
 
 impl Replicas {
@@ -639,6 +641,17 @@ impl Cluster {
         self.groups = groups;
     }
 
+    /// Waits until there are as many groups for each node as with three, as a cluster gets them that grows beyond that, and partitions are
+    /// where they are to be.
+    ///
+    /// # Panics
+    /// As of [`Cluster::wait_until_replicated`].
+    #[track_caller]
+    pub fn wait_until_grown(&mut self) -> Replicas {
+        self.groups = self.groups.max(self.groups * self.len() / 3);
+        self.wait_until_replicated()
+    }
+
     /// What a node says of the groups; `None` if it does not answer, or knows a node that is not of this cluster.
     #[must_use]
     pub fn look(&self, node: usize) -> Option<Replicas> {
@@ -656,7 +669,10 @@ impl Cluster {
         for node in page["nodes"].as_array()? {
             numbers.insert(node["id"].as_u64()?, *clients.get(node["client"].as_str()?)?);
         }
-        let mut found = Replicas::default();
+        let mut found = Replicas {
+            partitions_left: page["partitions_left"].as_u64().unwrap_or(0),
+            ..Replicas::default()
+        };
         for group in page["groups"].as_array()? {
             let leader = group["leader"].as_u64();
             found
@@ -720,8 +736,15 @@ impl Cluster {
             let seen = self
                 .look(node)
                 .ok_or_else(|| format!("node {node} shows no groups"))?;
-            if seen.replicas.len() != self.groups {
+            // More are added as it grows.
+            if seen.replicas.len() < self.groups {
                 return Err(format!("node {node} shows {} groups", seen.replicas.len()));
+            }
+            if seen.partitions_left > 0 {
+                return Err(format!(
+                    "to node {node} {} partitions are to move",
+                    seen.partitions_left
+                ));
             }
             for (group, replicas) in seen.replicas.iter().enumerate() {
                 let is_whole =

@@ -39,7 +39,7 @@ const CLIENTS: usize = 2;
 pub struct Growth {
     /// Numbers of nodes, one after the other, from the first on.
     pub sizes: Vec<usize>,
-    /// Groups of the cluster.
+    /// Groups that the cluster is founded with: more are added as it grows beyond three nodes.
     pub groups: usize,
     /// Workers of each node.
     pub workers: usize,
@@ -59,7 +59,7 @@ impl Default for Growth {
     fn default() -> Self {
         Growth {
             sizes: vec![1, 3, 5, 12, 3],
-            groups: 24,
+            groups: 12,
             workers: 2,
             durability: "relaxed".to_owned(),
             calm: Duration::from_secs(10),
@@ -318,6 +318,11 @@ impl Growth {
         run.finish(trouble)
     }
 
+    /// How many groups it has once it has had so many nodes: as many for each as with three.
+    fn groups_of(&self, nodes: usize) -> usize {
+        self.groups.max(self.groups * nodes / 3)
+    }
+
     fn cluster(&self) -> Cluster {
         if !self.is_loopback {
             match Cluster::in_namespaces(self.groups) {
@@ -452,6 +457,8 @@ impl Run<'_> {
         }
         self.sample();
         self.kill(members);
+        self.cluster
+            .expect_groups(self.growth.groups_of(self.nodes.len()));
         let after = self.whole()?;
         let replicas: usize = after.replicas.iter().map(Vec::len).sum();
         let most = match count {

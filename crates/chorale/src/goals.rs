@@ -647,7 +647,9 @@ fn jobs(view: &ClusterView) -> String {
         .iter()
         .filter(|node| node.goal != GoalView::Stays)
         .collect();
-    if wanted.is_empty() && view.rebalance.is_none() && view.resize.is_none() && view.permits.is_empty() {
+    let is_growing = view.partitions_left > 0;
+    let is_moving = is_growing || view.rebalance.is_some() || view.resize.is_some();
+    if wanted.is_empty() && !is_moving && view.permits.is_empty() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
     }
@@ -671,6 +673,16 @@ fn jobs(view: &ClusterView) -> String {
             format!("{} replicas", resize.wanted),
             known(resize.left.unwrap_or_default().to_string()),
             known(bytes_in_words(rebalance::bytes_left(view, resize.left))),
+            "-".to_owned(),
+            joined(&rebalance_blocked(view)),
+        ]);
+    }
+    if is_growing {
+        rows.push(vec![
+            "growth".to_owned(),
+            format!("move {} partitions", view.partitions_left),
+            "-".to_owned(),
+            "-".to_owned(),
             "-".to_owned(),
             joined(&rebalance_blocked(view)),
         ]);

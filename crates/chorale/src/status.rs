@@ -155,6 +155,12 @@ fn wanted_in_words(view: &ClusterView) -> Option<String> {
     if view.rebalance.is_some() {
         said.push("Everything is being placed anew".to_owned());
     }
+    if view.partitions_left > 0 {
+        let partitions = counted(view.partitions_left as u64, "partition");
+        said.push(format!(
+            "{partitions} of keys are moving to groups that were added"
+        ));
+    }
     let lent = view.permits.iter().map(|permit| permit.node);
     said.extend(lent.map(|node| format!("Node {node} may stop, or has")));
     let lines = said

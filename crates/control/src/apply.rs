@@ -647,7 +647,6 @@ impl State {
             return Err(MetaRefusal::Unknown);
         }
         self.placed_for = members.iter().copied().collect();
-        self.placed_factor = factor;
         for target in targets {
             let group = self.groups.get_mut(&target.group).expect("it was found above");
             group.targets.clone_from(&target.nodes);
@@ -658,6 +657,13 @@ impl State {
                 .retain(|expected| target.nodes.contains(&expected.node));
             group.let_go_of_former();
         }
+        // A group that was added, or has begun anew, since that was thought out has its first replica alone: it is placed next.
+        let replicas = usize::from(factor).min(self.placed_for.len());
+        let founded = self.growth.founded;
+        let is_added = |name: &GroupRef| matches!(name, GroupRef::Data(group) if founded > 0 && group.number() >= founded);
+        let mut added = self.groups.iter().filter(|(name, _)| is_added(name));
+        let is_whole = added.all(|(_, group)| group.targets.len() >= replicas);
+        self.placed_factor = if is_whole { factor } else { 0 };
         self.touch();
         Ok(MetaOutcome::Done)
     }

@@ -5,7 +5,7 @@
 //!                                                  leaders: it is here now --> PartitionsMoved --> the next few
 //! ```
 //!
-//! Groups are added for as many workers as there are, as a cluster of three nodes is founded with two for each. They never become fewer. A
+//! Groups are added so that there are as many for each node as there are with three nodes: by default, two for each worker. They never become fewer. A
 //! partition goes only from and to groups that have all their replicas, and of each group one at a time: states that are on their way to
 //! somebody begin anew when one comes or goes.
 
@@ -19,11 +19,9 @@ use ids::{GroupCount, GroupId, Groups, Host, NodeId, PartitionId, SemanticsVersi
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Groups for each worker: when a node dies, the two that a worker of it led can go to different nodes.
-const GROUPS_PER_WORKER: u64 = 2;
-
-/// A node of the usual weight has at most so many workers, as far as anybody knows: see `weight_percent` in `node`.
-const USUAL_WORKERS_MAX: u16 = 64;
+/// A cluster is founded with as many groups as so many nodes are to have: with three it can bear a loss. By default, each of their workers leads
+/// two then: when a node dies, these can go to different nodes.
+const FOUNDED_FOR: u64 = 3;
 
 /// What leaders say that they host, and that is newer than what is known.
 pub(crate) fn moved(state: &State, observations: &Observations) -> Option<MetaCommand> {
@@ -97,14 +95,47 @@ fn is_heard(node: NodeId, observations: &Observations, pace: &Pace) -> bool {
 
 /// How many groups there are to be for the nodes that stay.
 fn wanted(state: &State, groups: Groups) -> GroupCount {
-    let usual = (groups.founded().get() / GroupCount::PER_WORKER).clamp(1, USUAL_WORKERS_MAX);
-    let weights = state
-        .staying()
-        .map(|node| u64::from(state.nodes()[&node].placed.weight_percent));
-    let workers = weights.sum::<u64>() * u64::from(usual) / u64::from(WEIGHT_PERCENT);
-    let wanted = (workers * GROUPS_PER_WORKER).min(GroupCount::MAX.into()) as u16;
+    let weight = |node| u64::from(state.nodes()[&node].placed.weight_percent);
+    // Where somebody wanted fewer groups than by default, even the lightest node weighs more than the usual one.
+    let lightest = state.staying().map(weight).min().unwrap_or_default();
+    let usual = lightest.max(WEIGHT_PERCENT.into());
+    let founded = u64::from(groups.founded().get());
+    let wanted = state.staying().map(weight).sum::<u64>() * founded / (FOUNDED_FOR * usual);
+    let wanted = wanted.min(GroupCount::MAX.into()) as u16;
     let wanted = GroupCount::new(wanted).map(|wanted| groups.with_more(wanted));
     wanted.map_or(groups.count(), Groups::count)
+}
+
+/// How many partitions are to move before each group hosts its share.
+pub(crate) fn partitions_left(groups: Groups) -> usize {
+    let mut sizes = vec![0_usize; usize::from(groups.get())];
+    for partition in (0..groups.partitions().get()).map(PartitionId::new) {
+        sizes[groups.host_of(partition).index()] += 1;
+    }
+    let share = shares(&sizes);
+    let surplus = sizes
+        .iter()
+        .zip(share)
+        .map(|(size, share)| size.saturating_sub(share));
+    surplus.sum()
+}
+
+/// How many partitions each group is to host, of which they host so many: all of them as many, or one more. Whoever has most keeps that.
+fn shares(sizes: &[usize]) -> Vec<usize> {
+    let partitions: usize = sizes.iter().sum();
+    let (base, extra) = (partitions / sizes.len(), partitions % sizes.len());
+    let mut share = vec![base; sizes.len()];
+    by_size(sizes)[..extra]
+        .iter()
+        .for_each(|group| share[*group] += 1);
+    share
+}
+
+/// The groups, who has most first.
+fn by_size(sizes: &[usize]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by_key(|group| (Reverse(sizes[*group]), *group));
+    order
 }
 
 /// Which partitions are to go where next, beside those that are to already: of each group that has more than its share, unless one of it is
@@ -131,17 +162,9 @@ fn next_moves(
             }
         }
     }
-    let (base, extra) = {
-        let partitions = usize::from(groups.partitions().get());
-        (partitions / sizes.len(), partitions % sizes.len())
-    };
-    // Whoever has most keeps one more where the share is no whole number.
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|group| (Reverse(sizes[*group]), *group));
-    let mut share = vec![base; sizes.len()];
-    order[..extra].iter().for_each(|group| share[*group] += 1);
+    let share = shares(&sizes);
     let mut moves = Vec::new();
-    for from in order {
+    for from in by_size(&sizes) {
         let may_give = sizes[from] > share[from] && !gives[from] && may_move(GroupId::new(from as u16));
         let Some(partition) = last[from].filter(|_| may_give) else {
             continue;

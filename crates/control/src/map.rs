@@ -275,6 +275,11 @@ impl RoutingMap {
         self.growth.groups(count, self.partitions?)
     }
 
+    /// How many partitions are to move to other groups before each hosts its share.
+    pub fn partitions_left(&self) -> usize {
+        self.key_groups().map_or(0, crate::growth::partitions_left)
+    }
+
     /// Where a group is. None before there is a cluster.
     pub fn route(&self, group: GroupRef) -> Option<&Route> {
         match group {

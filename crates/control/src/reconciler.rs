@@ -93,7 +93,7 @@ impl Default for Pace {
             miss_after: Duration::from_secs(30),
             replace_after: Duration::from_secs(600),
             raise_after: Duration::from_secs(600),
-            splits: false,
+            splits: true,
         }
     }
 }

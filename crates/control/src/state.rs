@@ -347,7 +347,7 @@ impl State {
         let found = self.groups.get(&GroupRef::Data(group));
         is_added
             && found.is_some_and(|found| found.voters().count() == 1)
-            && groups.next_of(group, PartitionId::new(0)).is_none()
+            && groups.partitions_of(group).next().is_none()
             && !self.growth.wishes.values().any(|to| *to == group)
     }
 

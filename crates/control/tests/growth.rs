@@ -1,8 +1,9 @@
 //! Groups that are added, and partitions that are to move to them.
 
 use control::{
-    Announcement, Factor, GroupRef, GroupReport, MetaCommand, MetaMessage, MetaOutcome, MetaRefusal,
-    NodeHeartbeat, NodeMemory, Observations, Pace, ReconcileStep, Report, RoutingMap, State, steps,
+    Announcement, Factor, GroupMember, GroupRef, GroupReport, MemberRole, MetaCommand, MetaMessage,
+    MetaOutcome, MetaRefusal, NodeHeartbeat, NodeMemory, Observations, Pace, ReconcileStep, Report,
+    RoutingMap, State, steps,
 };
 use ids::{
     ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, NodeId, PartitionCount, PartitionId,
@@ -261,15 +262,15 @@ fn report(group: u16, hosted: Vec<(PartitionId, u32)>) -> GroupReport {
 }
 
 #[test]
-fn a_cluster_grows_to_two_groups_for_each_worker_that_host_as_many_partitions() {
-    // The usual node has one worker where six groups were founded.
-    let mut state = created(6, 500, SemanticsVersion::CURRENT);
+fn a_cluster_grows_to_as_many_groups_for_each_node_as_with_three_and_they_host_as_many_partitions() {
+    let mut state = created(6, 100, SemanticsVersion::CURRENT);
+    (2..=5).for_each(|number| join(&mut state, number));
     let idle = Pace {
         splits: false,
         ..PACE
     };
     assert!(
-        !steps(&state, &heard(&[1]), &idle).iter().any(adds),
+        !steps(&state, &heard(&[1, 2, 3, 4, 5]), &idle).iter().any(adds),
         "it is switched off"
     );
     assert!(
@@ -279,7 +280,7 @@ fn a_cluster_grows_to_two_groups_for_each_worker_that_host_as_many_partitions() 
     let mut moves = 0;
     for round in 0.. {
         assert!(round < 200, "it ends");
-        let mut observations = heard(&[1]);
+        let mut observations = heard(&[1, 2, 3, 4, 5]);
         // Whatever is wanted happens.
         let groups = state.key_groups().expect("there is a cluster");
         let mut hosted: BTreeMap<GroupId, Vec<(PartitionId, u32)>> = BTreeMap::new();
@@ -290,10 +291,40 @@ fn a_cluster_grows_to_two_groups_for_each_worker_that_host_as_many_partitions() 
                 .push((partition, groups.moves_of(partition) + 1));
             moves += 1;
         }
-        for group in groups.iter() {
-            let name = GroupRef::Data(group);
-            let mut seen = report(group.number(), hosted.remove(&group).unwrap_or_default());
-            seen.report.members.clone_from(&state.groups()[&name].members);
+        for name in state.groups().keys().copied().collect::<Vec<_>>() {
+            let moved_here = match name {
+                GroupRef::Meta => None,
+                GroupRef::Data(group) => hosted.remove(&group),
+            };
+            let mut seen = report(0, moved_here.unwrap_or_default());
+            seen.report.group = name;
+            let known = &state.groups()[&name];
+            // Each has its replicas where they are to be.
+            let members = known.targets.iter().map(|node| {
+                let there = known.members.iter().find(|member| member.node == *node);
+                let expected = known.expected.iter().find(|expected| expected.node == *node);
+                let incarnation = there
+                    .map(|member| member.incarnation)
+                    .or(expected.map(|expected| expected.incarnation))?;
+                Some(GroupMember {
+                    incarnation,
+                    node: *node,
+                    role: MemberRole::Voter,
+                })
+            });
+            seen.report.members = members.flatten().collect();
+            if seen.report.members.is_empty() {
+                seen.report.members.clone_from(&known.members);
+            }
+            seen.report
+                .members
+                .sort_unstable_by_key(|member| member.incarnation);
+            seen.report.index = known.index + 1;
+            seen.report.leader = seen.report.members[0].node;
+            let learned = state.apply(&MetaCommand::Report {
+                reports: vec![seen.report.clone()],
+            });
+            learned.expect("a leader says so");
             seen.is_changing = false;
             observations.groups.insert(name, seen);
         }

@@ -220,6 +220,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             wanted: resizing.wanted,
             left: resizing.left,
         }),
+        partitions_left: map.partitions_left(),
         permits: map.permits.iter().map(permit_view).collect(),
         outage: remains.outage.map(|outage| OutageView {
             zones: outage.zones,

@@ -222,7 +222,7 @@ const WORKING: &[Parameter] = &[
         "groups",
         integer(0, 1024),
         "0",
-        "Groups that host the partitions, when a cluster is made: nodes that join take the cluster's number. A group is the \
+        "Groups that host the partitions, when a cluster is made: more are added as it grows. A group is the \
          unit that is replicated, with a log of its own; with fewer groups than workers, some workers hold no data. 0: six \
          for each worker of the first node, but not more than there are partitions.",
     )

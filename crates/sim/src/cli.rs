@@ -62,7 +62,7 @@ simulated.
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
---no-drains, --no-replaces, --no-set-rf, --growth, --no-may-stop, --no-partition-moves and --no-unlike.";
+--no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves and --no-unlike.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -139,9 +139,9 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
-            Arg::new("growth")
-                .long("growth")
-                .help("Draws groups that are added, too: one that begins on a node that never comes back has no leader")
+            Arg::new("no-growth")
+                .long("no-growth")
+                .help("No groups are added")
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -267,7 +267,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             drains: !matches.get_flag("no-drains"),
             replaces: !matches.get_flag("no-replaces"),
             resizes: !matches.get_flag("no-set-rf"),
-            growths: matches.get_flag("growth"),
+            growths: !matches.get_flag("no-growth"),
             permits: !matches.get_flag("no-may-stop"),
             partition_moves: !matches.get_flag("no-partition-moves"),
             durability,

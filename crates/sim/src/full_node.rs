@@ -40,8 +40,8 @@ use frame::Who;
 pub(crate) use frame::{Body, Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
 use ids::{
-    Boot, ClusterId, DurabilityMode, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion,
-    Token, UnixMillis,
+    Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId,
+    PartitionCount, Prng, SemanticsVersion, Token, UnixMillis,
 };
 use links::{Event, Known, Links};
 use mutations::Mutation;
@@ -78,6 +78,9 @@ pub fn given_up() -> u64 {
 
 /// Versions of the cluster that are remembered, to come again; at the limit the oldest is forgotten.
 const VIEWS_MAX: usize = 8;
+
+/// Partitions of clusters in which groups are added.
+const FEW_PARTITIONS: u16 = 32;
 
 /// See the file's header.
 pub(crate) struct FullNode {
@@ -875,9 +878,11 @@ impl FullNode {
         for note in &found.notes {
             out.note(|| note.clone());
         }
-        let groups = Groups::with_default_partitions(
-            ids::GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups"),
-        );
+        let count = GroupCount::new(bootstrap.shape.groups).expect("a cluster has groups");
+        // That a partition moves is the same however many there are, and with fewer there is an end to it before long.
+        let few = PartitionCount::new(FEW_PARTITIONS).filter(|_| bootstrap.shape.splits);
+        let groups = few.and_then(|few| Groups::new(count, few));
+        let groups = groups.unwrap_or_else(|| Groups::with_default_partitions(count));
         let now = clock.read();
         let zone = match bootstrap.shape.has_late_zones && found.identity.is_none() {
             true => "",
@@ -891,6 +896,7 @@ impl FullNode {
             // A storm is shorter than the time for which nodes are waited for otherwise.
             pace: Pace {
                 miss_after: Duration::from_secs(3),
+                splits: bootstrap.shape.splits,
                 ..Pace::default()
             },
             seed: prng.next_u64(),

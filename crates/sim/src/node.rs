@@ -117,6 +117,8 @@ pub struct Shape {
     pub zones: String,
     /// Whether they say so only once they start again with what they have: they joined without.
     pub has_late_zones: bool,
+    /// Whether groups are added for nodes that come, and partitions move to them.
+    pub splits: bool,
 }
 
 impl Shape {

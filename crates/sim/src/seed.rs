@@ -65,7 +65,7 @@ impl Default for Options {
             drains: true,
             replaces: true,
             resizes: true,
-            growths: false,
+            growths: true,
             permits: true,
             partition_moves: true,
             durability: Vec::new(),
@@ -116,7 +116,7 @@ impl Failure {
             false => " --no-replaces",
         };
         let resizes = if self.options.resizes { "" } else { " --no-set-rf" };
-        let growths = if self.options.growths { " --growth" } else { "" };
+        let growths = if self.options.growths { "" } else { " --no-growth" };
         let permits = if self.options.permits {
             ""
         } else {

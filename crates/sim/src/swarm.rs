@@ -302,6 +302,7 @@ impl Swarm {
         if options.partition_moves && may_move && prng.below(2) == 0 {
             swarm.partition_moves = 20 + often(&mut prng, 200, 1_000);
         }
+        swarm.shape.splits = may_move && swarm.growths > 0;
         swarm.draw_mishaps(seed, options);
         match mutation {
             // Nodes are emptied and filled again all the time.
@@ -549,6 +550,13 @@ impl Swarm {
                 swarm.partition_moves = 1_000;
                 swarm.think = MILLIS;
             }
+            // They move to groups that were added, while all keys are looked at together.
+            Some(Mutation::GivenNotSaid | Mutation::StepsNotPlaced) => {
+                swarm.shape.splits = true;
+                swarm.partition_moves = 1_000;
+                swarm.mix = Mix::whole(30);
+                swarm.think = MILLIS;
+            }
             Some(Mutation::ResultsLeftBehind) => {
                 swarm.partition_moves = 1_000;
                 swarm.mix = Mix::named();
@@ -638,6 +646,7 @@ impl Swarm {
                 loses_power: false,
                 zones: String::new(),
                 has_late_zones: false,
+                splits: false,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,

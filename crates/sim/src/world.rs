@@ -38,6 +38,8 @@ const CALM_MAX: u64 = 60 * SECONDS;
 const REST: u64 = SECONDS;
 /// How long after the last answer members and states may still be on their way.
 const REST_MAX: u64 = 20 * SECONDS;
+/// How much longer partitions may move to groups that were added.
+const GROWTH_MAX: u64 = 60 * SECONDS;
 /// How late frames of the storm come in the calm.
 const LATE_MAX: u64 = 100 * MILLIS;
 /// Requests of each client in the calm, besides reading everything.

@@ -15,7 +15,7 @@ kills no command may fail. CHORALE_BIN names another binary to test.
   --sizes N,N,..  numbers of nodes, one after the other            1,3,5,12,3
   --calm SECONDS  how long nothing happens at each of them                 10
   --kills         another node is killed in each step, and comes back
-  --groups N      how many groups                                          24
+  --groups N      how many groups it is founded with: more come by growth  12
   --workers N     workers of each node                                      2
   --durability D  memory, relaxed or strict                           relaxed
   --seed N        what decides the commands, and who is killed              1

@@ -28,6 +28,7 @@ fn has(cluster: &Cluster, node: usize, wanted: usize) {
 #[test]
 fn groups_get_five_replicas_and_one_and_three_again_while_clients_of_every_node_go_on() {
     let mut cluster = Cluster::start(5, GROUPS);
+    cluster.wait_until_grown();
     let nodes = cluster.addresses();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -47,7 +48,7 @@ fn groups_get_five_replicas_and_one_and_three_again_while_clients_of_every_node_
         );
         let plan = shown("set-rf 5");
         assert!(
-            plan.contains("24 replicas now, 40 then, 5 of each group.") && plan.contains("Nothing was done."),
+            plan.contains("39 replicas now, 65 then, 5 of each group.") && plan.contains("Nothing was done."),
             "{plan}"
         );
         assert_eq!(replicas(&cluster, 0), Some(3));
@@ -102,6 +103,7 @@ fn what_groups_are_to_have_outlives_all_processes() {
     let mut cluster = Cluster::new(GROUPS);
     cluster.flag("durability", "strict");
     cluster.grow(4);
+    let groups = cluster.wait_until_grown().replicas.len();
     says(&admin(&cluster, 1, "pause"), 0);
     says(&admin(&cluster, 1, "set-rf 4 --confirm"), 0);
     eventually("everybody knows it", || {
@@ -111,7 +113,7 @@ fn what_groups_are_to_have_outlives_all_processes() {
     cluster.restart_all();
     eventually("somebody leads", || {
         says(&admin(&cluster, 0, "jobs"), 0).contains("set-rf  4 replicas")
-            && says(&admin(&cluster, 0, "status"), 0).contains(&format!("{GROUPS} with a leader"))
+            && says(&admin(&cluster, 0, "status"), 0).contains(&format!("{groups} with a leader"))
     });
     says(&admin(&cluster, 0, "resume"), 0);
     says(&admin(&cluster, 0, "set-rf 4 --confirm --wait"), 0);

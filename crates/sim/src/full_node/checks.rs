@@ -236,7 +236,8 @@ impl Checks {
             let is_leased = |node: &&FullNode| {
                 let now = clocks(NodeId(node.machine as u64));
                 let mut replica_views = node.replica_views();
-                replica_views.any(|other| other.group == group && other.has_lease(now))
+                // Who hosts nothing has nothing to answer: see `FoundAnew`.
+                replica_views.any(|other| other.group == group && other.has_lease(now) && other.hosts_any())
             };
             if replica_view.has_lease(clocks(stepped)) {
                 let leased = running.iter().flatten().copied().filter(is_leased);

@@ -191,10 +191,15 @@ fn move_partition(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)>
         }
     }
     let &(machine, group, partition) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
-    let groups = all.iter().find_map(|node| node.meta.state())?.groups().len() as u64 - 1;
+    let state = all.iter().find_map(|node| node.meta.state())?;
+    let groups = state.groups().len() as u64 - 1;
     let to = GroupId::new(prng.below(groups) as u16);
+    // As the meta group wishes it: one that was added and lacks replicas may never have a leader again.
+    let is_alone = state.groups().get(&GroupRef::Data(to))?.voters().count() < 2;
+    let founded = state.key_groups()?.founded();
+    let may_go = to != group && (!is_alone || to.number() < founded.get());
     let order = Order::MovePartition(group, partition, to);
-    (to != group).then_some((NodeId(machine as u64), order))
+    may_go.then_some((NodeId(machine as u64), order))
 }
 
 /// Some node is to give up its replicas, or one that is to may keep them after all.

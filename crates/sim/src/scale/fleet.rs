@@ -196,6 +196,8 @@ impl Fleet {
             times: META_TIMES,
             pace: Pace {
                 replace_after: REPLACE_AFTER,
+                // Groups without data have nothing that could move.
+                splits: false,
                 ..Pace::default()
             },
             seed: place as u64,

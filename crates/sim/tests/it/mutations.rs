@@ -115,6 +115,8 @@ caught! {
     a_script_that_reads_on_without_its_locks_is_noticed: LostLocksIgnored;
     a_partition_that_changes_while_it_leaves_is_noticed: LeavingNotLocked;
     changes_that_do_not_go_with_a_partition_are_noticed: ChangesLeftBehind;
+    a_group_that_does_not_say_what_it_has_given_away_is_noticed: GivenNotSaid;
+    commands_on_keys_that_have_gone_are_noticed: StepsNotPlaced;
     results_that_do_not_go_with_a_partition_are_noticed: ResultsLeftBehind;
 }
 
