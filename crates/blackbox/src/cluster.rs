@@ -648,8 +648,12 @@ impl Cluster {
     /// As of [`Cluster::wait_until_replicated`].
     #[track_caller]
     pub fn wait_until_grown(&mut self) -> Replicas {
-        self.groups = self.groups.max(self.groups * self.len() / 3);
-        self.wait_until_replicated()
+        let founded = self.groups;
+        self.groups = founded.max(founded * self.len() / 3);
+        let grown = self.wait_until_replicated();
+        // Nodes that start later are told what it was founded with, and asking twice is the same as once.
+        self.groups = founded;
+        grown
     }
 
     /// What a node says of the groups; `None` if it does not answer, or knows a node that is not of this cluster.
