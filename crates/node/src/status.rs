@@ -330,17 +330,21 @@ fn replica_view(stop: &Stop, led: Option<&GroupStats>) -> ReplicaStatus {
         let mut replicas = led.replicas.iter();
         replicas.find(|replica| replica.incarnation == stop.incarnation)
     });
-    let role = match (known, stop.standing) {
-        (Some(known), _) if known.is_voter => ReplicaRole::Voter,
-        (Some(_), _) | (None, Standing::Learner) => ReplicaRole::Learner,
-        (None, Standing::Voter) => ReplicaRole::Voter,
-        (None, Standing::Expected) => ReplicaRole::Expected,
-    };
     ReplicaStatus {
         node: stop.node.0,
         incarnation: stop.incarnation.0,
-        role,
+        role: role(stop.standing, known.map(|known| known.is_voter)),
         lag: known.map(|known| known.lag),
+    }
+}
+
+/// By the map, and by whether the group's leader had it vote when it was last asked. Both may be behind, and who votes never becomes a
+/// learner again.
+fn role(standing: Standing, votes: Option<bool>) -> ReplicaRole {
+    match (standing, votes) {
+        (Standing::Voter, _) | (_, Some(true)) => ReplicaRole::Voter,
+        (Standing::Learner, _) | (_, Some(false)) => ReplicaRole::Learner,
+        (Standing::Expected, None) => ReplicaRole::Expected,
     }
 }
 
@@ -389,6 +393,16 @@ mod tests {
         (route.replicas, route.lost) = (vec![stop(2)], vec![stop(1)]);
         assert_eq!(leader(&route, None, me, [].into_iter()), None);
     }
+
+    #[test]
+    fn a_replica_votes_as_soon_as_the_map_or_its_leader_says_so() {
+        // What a worker wrote down is up to a refresh behind the map.
+        assert_eq!(role(Standing::Voter, Some(false)), ReplicaRole::Voter);
+        assert_eq!(role(Standing::Learner, Some(true)), ReplicaRole::Voter);
+        assert_eq!(role(Standing::Learner, Some(false)), ReplicaRole::Learner);
+        assert_eq!(role(Standing::Expected, None), ReplicaRole::Expected);
+    }
+
     #[test]
     fn a_group_that_is_over_is_shown_with_who_keeps_something_of_it() {
         let route = Route {
