@@ -53,8 +53,8 @@ pub(crate) struct Exchanges<'a, 't> {
     table: &'a mut Table<'t>,
     shares: &'a [Share],
     zone_max: Option<usize>,
-    /// Whether a node had a group before, by group and node.
-    had: &'a [bool],
+    /// For each group the nodes that had it before.
+    had: &'a [Vec<usize>],
     shape: Shape,
     labels: Labels,
 }
@@ -83,7 +83,7 @@ impl<'a, 't> Exchanges<'a, 't> {
         table: &'a mut Table<'t>,
         shares: &'a [Share],
         zone_max: Option<usize>,
-        had: &'a [bool],
+        had: &'a [Vec<usize>],
     ) -> Exchanges<'a, 't> {
         let shape = Shape {
             nodes: table.circle.len(),
@@ -135,12 +135,15 @@ impl<'a, 't> Exchanges<'a, 't> {
             }
         }
         for group in 0..self.shape.groups {
-            for zone in 0..self.shape.zones {
-                let is_doubled = self.table.in_zone(group, zone) > 1;
-                let has_lost = |&node: &usize| self.has_lost(group, node);
-                if is_doubled || self.table.circle.zones()[zone].iter().any(has_lost) {
-                    self.labels.look_at(self.shape.index(Vertex::Part(group, zone)));
-                }
+            let zone = |&node: &usize| self.table.circle.zone(node);
+            let is_doubled = |zone: &usize| self.table.in_zone(group, *zone) > 1;
+            let doubled = self.table.nodes_of(group).iter().map(zone).filter(is_doubled);
+            let lost = self.had[group].iter().filter(|node| self.has_lost(group, **node));
+            let mut amiss: Vec<usize> = doubled.chain(lost.map(zone)).collect();
+            amiss.sort_unstable();
+            amiss.dedup();
+            for zone in amiss {
+                self.labels.look_at(self.shape.index(Vertex::Part(group, zone)));
             }
         }
     }
@@ -187,7 +190,7 @@ impl<'a, 't> Exchanges<'a, 't> {
         let is_of = |node: usize, zone: usize| self.table.circle.zone(node) == zone;
         let (is, cost) = match (self.shape.vertex(from), self.shape.vertex(to)) {
             (Vertex::Node(node), Vertex::Part(group, zone)) => {
-                let moves = self.had[self.shape.place(group, node)];
+                let moves = self.had[group].contains(&node);
                 let is = is_of(node, zone) && self.table.holds(group, node);
                 (is, if moves { MOVE } else { 0 })
             }
@@ -217,7 +220,7 @@ impl<'a, 't> Exchanges<'a, 't> {
     /// Whether the node had the group before, and does not hold it now. To have moves cost where a replica leaves, and not where it comes, is
     /// the same for each exchange, and there is less to look at: what is placed for the first time has moved from nowhere.
     fn has_lost(&self, group: usize, node: usize) -> bool {
-        self.had[self.shape.place(group, node)] && !self.table.holds(group, node)
+        !self.table.holds(group, node) && self.had[group].contains(&node)
     }
 
     /// What the replica of a group costs that is the `count`th one in its zone: more for each further one.
@@ -260,10 +263,6 @@ impl<'a, 't> Exchanges<'a, 't> {
 }
 
 impl Shape {
-    fn place(self, group: usize, node: usize) -> usize {
-        group * self.nodes + node
-    }
-
     fn vertices(self) -> usize {
         self.index(Vertex::Part(self.groups, 0))
     }

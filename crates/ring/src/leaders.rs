@@ -16,7 +16,7 @@
 use crate::circle::RingNode;
 use crate::placement::Placement;
 use ids::NodeId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// For each group one of the nodes that may lead it (`None` if there is none), so that no node leads more than needs be:
 /// no other choice is more even. Where every node holds the average of replicas, rounded down or up, every node leads the
@@ -72,10 +72,11 @@ pub fn leaders(
         }
     }
     leading.even_out();
-    let zones = nodes
-        .iter()
-        .map(|node| known.get(node).map_or("", |member| member.zone));
-    leading.even_out_zones(&zones.collect::<Vec<_>>());
+    let named = |node: &NodeId| known.get(node).map_or("", |member| member.zone);
+    let names: BTreeSet<&str> = nodes.iter().map(named).filter(|name| !name.is_empty()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    let zones = nodes.iter().map(|node| names.binary_search(&named(node)).ok());
+    leading.even_out_zones(&zones.collect::<Vec<_>>(), names.len());
     let leaders = leading.leader.iter();
     leaders.map(|leader| leader.map(|node| nodes[node])).collect()
 }
@@ -129,6 +130,10 @@ impl Leading {
         {
             let enough = self.fullness_with(taker);
             let gives = |node: usize| (self.fullness(node) > enough).then(|| self.fullness(node));
+            // All others take from nobody who does not give to this one.
+            if !(0..self.loads.len()).any(|node| gives(node).is_some()) {
+                return;
+            }
             match self.path_to(taker, &is_settled, gives) {
                 Path::Found(steps) => self.go(&steps),
                 Path::None { reach } => reach.iter().for_each(|&node| is_settled[node] = true),
@@ -136,29 +141,36 @@ impl Leading {
         }
     }
 
-    /// Lets zones lead as evenly as may be while of nodes of one weight as many lead so much as before.
-    fn even_out_zones(&mut self, zones: &[&str]) {
+    /// Lets zones lead as evenly as may be while of nodes of one weight as many lead so much as before. `zones` says in which of so many each
+    /// node is, if in any.
+    fn even_out_zones(&mut self, zones: &[Option<usize>], count: usize) {
         // How many groups each zone leads, and its weight.
-        let mut led: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        let all: Vec<usize> = (0..zones.len()).filter(|&node| !zones[node].is_empty()).collect();
-        for &node in &all {
-            let (groups, weight) = led.entry(zones[node]).or_default();
-            *groups += self.loads[node];
-            *weight += self.weights[node];
+        let mut led = vec![(0, 0); count];
+        let all = (0..zones.len()).filter_map(|node| Some((node, zones[node]?)));
+        let all: Vec<(usize, usize)> = all.collect();
+        for &(node, zone) in &all {
+            led[zone].0 += self.loads[node];
+            led[zone].1 += self.weights[node];
         }
         let fullness = |(groups, weight): (u64, u64), more: u64| FULL * (groups + more) / weight;
         let is_settled = vec![false; zones.len()];
         let mut takers = all.clone();
-        while let Some(at) = (0..takers.len()).min_by_key(|&at| fullness(led[zones[takers[at]]], 0)) {
-            let taker = takers[at];
-            let enough = fullness(led[zones[taker]], 1);
+        while let Some(at) = (0..takers.len()).min_by_key(|&at| fullness(led[takers[at].1], 0)) {
+            let (taker, zone_of_taker) = takers[at];
+            let enough = fullness(led[zone_of_taker], 1);
+            let fullest = led.iter().map(|&zone| fullness(zone, 0)).max();
+            let least = led.iter().map(|&zone| fullness(zone, 1)).min();
+            if fullest <= least {
+                // No zone leads more than any other would with one more.
+                return;
+            }
             let gives = |node: usize| {
                 let is_like =
                     self.weights[node] == self.weights[taker] && self.loads[node] == self.loads[taker] + 1;
-                let zone = led.get(zones[node]).filter(|_| is_like)?;
-                Some(fullness(*zone, 0)).filter(|fullness| *fullness > enough)
+                let zone = zones[node].filter(|_| is_like)?;
+                Some(fullness(led[zone], 0)).filter(|fullness| *fullness > enough)
             };
-            let found = match all.iter().any(|&node| gives(node).is_some()) {
+            let found = match all.iter().any(|&(node, _)| gives(node).is_some()) {
                 true => self.path_to(taker, &is_settled, gives),
                 false => Path::None { reach: Vec::new() },
             };
@@ -168,8 +180,8 @@ impl Leading {
             };
             let giver = steps.first().expect("a path has a beginning").from;
             self.go(&steps);
-            led.get_mut(zones[giver]).expect("it is in a zone").0 -= 1;
-            led.get_mut(zones[taker]).expect("it is in a zone").0 += 1;
+            led[zones[giver].expect("who gives is in a zone")].0 -= 1;
+            led[zone_of_taker].0 += 1;
             takers.clone_from(&all);
         }
     }

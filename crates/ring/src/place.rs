@@ -64,7 +64,7 @@ pub fn place(members: &[RingNode<'_>], groups: GroupCount, rf: usize, previous: 
         rf,
         shares: shares(&circle, groups, rf),
         zone_max: zone_max(&circle, rf),
-        had: vec![false; groups * circle.len()],
+        had: vec![Vec::new(); groups],
     };
     placing.keep(previous);
     placing.fill();
@@ -89,8 +89,8 @@ struct Placing<'a> {
     /// For each node.
     shares: Vec<Share>,
     zone_max: Option<usize>,
-    /// Whether a node had a group before, by group and node.
-    had: Vec<bool>,
+    /// For each group the nodes that had it before.
+    had: Vec<Vec<usize>>,
 }
 
 impl Placing<'_> {
@@ -100,7 +100,7 @@ impl Placing<'_> {
             for node in nodes.iter().filter_map(|&node| circle.find(node)) {
                 if !self.table.holds(group, node) {
                     self.table.add(group, node);
-                    self.had[group * circle.len() + node] = true;
+                    self.had[group].push(node);
                 }
             }
         }
@@ -234,14 +234,16 @@ impl Placing<'_> {
     /// Lets whoever is least full take from whoever is fullest, until no single move brings a node nearer to its share, and none further away.
     /// Each one does, so that it ends.
     fn even_out(&mut self) {
-        let mut takers: BTreeSet<usize> = (0..self.table.circle.len()).collect();
-        while let Some(taker) = takers
-            .iter()
-            .copied()
-            .min_by_key(|&node| (self.fullness_with(node), node))
-        {
-            if !self.take(taker) {
-                takers.remove(&taker);
+        let all = 0..self.table.circle.len();
+        let mut takers: BTreeSet<(u64, usize)> = all.map(|node| (self.fullness_with(node), node)).collect();
+        while let Some((_, taker)) = takers.pop_first() {
+            let Some(giver) = self.take(taker) else {
+                continue;
+            };
+            takers.insert((self.fullness_with(taker), taker));
+            // It has one less than it was known by, if it may still take.
+            if takers.remove(&(self.fullness_with(giver) + self.shares[giver].step, giver)) {
+                takers.insert((self.fullness_with(giver), giver));
             }
         }
     }
@@ -252,15 +254,18 @@ impl Placing<'_> {
     }
 
     /// Moves one replica from the fullest node that has too much, if this one has not enough, or the other way round, and one that may move:
-    /// the one that meets it soonest on the circle. True if there is such a node.
-    fn take(&mut self, to: usize) -> bool {
+    /// the one that meets it soonest on the circle. Answers that node, if there is one.
+    fn take(&mut self, to: usize) -> Option<usize> {
         let table = &self.table;
         let (taken, takes) = (table.load(to), &self.shares[to]);
+        if taken >= takes.enough {
+            return None;
+        }
         let gives = |node: &usize| {
             let (given, gives) = (table.load(*node), &self.shares[*node]);
             match taken < takes.least {
                 true => given > gives.least,
-                false => given > gives.enough && taken < takes.enough,
+                false => given > gives.enough,
             }
         };
         let mut givers: Vec<usize> = (0..table.circle.len()).filter(gives).collect();
@@ -272,10 +277,9 @@ impl Placing<'_> {
                 .min_by_key(|&group| table.circle.distance(group, to))
                 .map(|group| (group, from))
         });
-        if let Some((group, from)) = found {
-            self.table.shift(group, from, to);
-        }
-        found.is_some()
+        let (group, from) = found?;
+        self.table.shift(group, from, to);
+        Some(from)
     }
 
     /// Takes away what is above the cap. True if anything was.
