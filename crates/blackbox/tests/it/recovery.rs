@@ -590,3 +590,48 @@ fn nodes_that_all_stop_come_back_with_the_flags_they_joined_with() {
         assert_eq!(cluster.client(round).run("GET key"), Value::bulk("value"));
     }
 }
+
+#[test]
+fn groups_that_lose_two_of_three_shortly_after_each_other_go_on_with_all_they_had_when_these_are_back() {
+    let mut cluster = Cluster::start(5, GROUPS);
+    fill(&mut cluster.client(0));
+    let both = |replicas: &[(usize, u64, bool)]| {
+        let mut on_both = replicas.iter().filter(|(node, ..)| [1, 2].contains(node));
+        on_both.next().is_some() && on_both.next().is_some()
+    };
+    let seen = cluster.wait_until_replicated();
+    assert!(seen.replicas.iter().any(|replicas| both(replicas)), "{seen:?}");
+    for node in [1, 2] {
+        cluster.kill(node);
+        eventually("it is missed", || {
+            let status = admin(&["status", &cluster.admin_address(0).to_string()]);
+            status.is_ok_and(|status| {
+                status.contains("not heard of:") && status.contains(&format!("{}", node + 1))
+            })
+        });
+    }
+    for node in [1, 2] {
+        cluster.restart(node);
+    }
+    for node in [1, 2] {
+        cluster.wait_until_ready(node);
+    }
+    // On their own pages, too.
+    for node in 0..5 {
+        eventually("it knows who leads each group", || {
+            let seen = cluster.look(node);
+            seen.is_some_and(|seen| seen.leaders.iter().all(Option::is_some))
+        });
+        let page = http_get(cluster.admin_address(node), "/cluster").expect("it answers");
+        let page: serde_json::Value = serde_json::from_str(&page.body).expect("it is JSON");
+        for group in page["groups"].as_array().expect("it shows its groups") {
+            assert_eq!(group["generation"], 0, "nothing had to begin anew: {group}");
+            let replicas = group["replicas"].as_array().expect("it shows its replicas");
+            assert!(
+                replicas.iter().all(|replica| replica["role"] == "voter"),
+                "nothing is lost: {group}"
+            );
+        }
+    }
+    assert_alive(&mut cluster.client(1));
+}
