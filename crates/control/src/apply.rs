@@ -1348,7 +1348,8 @@ fn take_report(group: &mut Group, report: &Report, has_gone_on: impl Fn(&GroupMe
         // target any more. Of a group that was unheard, it may as well be what its node has had all along.
         let is_unheard = std::mem::take(&mut group.is_unheard);
         let lost = report.members.iter();
-        let lost = lost.filter(|member| !(is_unheard && has_gone_on(member)));
+        let is_learned = is_unheard && !mutations::is(Mutation::UnknownCalledLost);
+        let lost = lost.filter(|member| !(is_learned && has_gone_on(member)));
         let mut lost: Vec<Incarnation> = lost
             .map(|member| member.incarnation)
             .filter(|&incarnation| {

@@ -24,6 +24,7 @@ use crate::recovery_source::Configuration;
 use crate::wire::{Wire, wire_enum, wire_struct};
 use codec::{DecodeError, Reader};
 use ids::{GroupId, Incarnation, NodeId};
+use mutations::Mutation;
 
 /// Most members a group may report: more than two placements of six replicas. A longer report is refused.
 pub const MEMBERS_MAX: usize = 16;
@@ -260,7 +261,8 @@ impl Group {
             .filter(|voter| !self.is_lost(voter.incarnation))
             .map(|voter| voter.node)
             .collect();
-        let is_whole = self.index > 0 && self.targets.iter().all(|node| voters.contains(node));
+        let votes = |node| voters.contains(node) || mutations::is(Mutation::FormerLetGoEarly);
+        let is_whole = self.index > 0 && self.targets.iter().all(votes);
         self.former.retain(|node| !is_whole && !voters.contains(node));
     }
 

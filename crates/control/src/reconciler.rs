@@ -155,16 +155,17 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
             continue;
         };
         let report = &seen.report;
-        if group.is_unheard {
+        let is_changing = seen.is_changing && !mutations::is(Mutation::ChangeReportedEarly);
+        if group.is_unheard && !mutations::is(Mutation::PlacedWhileLearning) {
             // From here on its members are known, whatever stood there.
-            if report.generation >= group.generation && !seen.is_changing {
+            if report.generation >= group.generation && !is_changing {
                 reports.push(report.clone());
             }
             continue;
         }
         let is_old = report.age() < group.age();
         // While members change, those who go are still needed: were the change reported, they would be let go of too soon.
-        if report.generation != group.generation || is_old || seen.is_changing {
+        if report.generation != group.generation || is_old || is_changing {
             continue;
         }
         if !is_known(group, report) {
@@ -904,5 +905,105 @@ impl Look<'_> {
         });
         let least = fit.min_by_key(|voter| self.led.get(&voter.node).copied().unwrap_or_default());
         least.map(|voter| voter.incarnation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Any.
+    const NAME: GroupRef = GroupRef::Meta;
+
+    fn member(node: u64) -> GroupMember {
+        GroupMember {
+            incarnation: Incarnation(node),
+            node: NodeId(node),
+            role: MemberRole::Voter,
+        }
+    }
+
+    /// Two nodes have it, and the first one is to.
+    fn group() -> Group {
+        Group {
+            term: 1,
+            index: 1,
+            members: vec![member(1), member(2)],
+            leader: Some(NodeId(1)),
+            targets: vec![NodeId(1)],
+            ..Group::default()
+        }
+    }
+
+    /// What its leader says.
+    fn seen(group: &Group) -> GroupReport {
+        GroupReport {
+            report: Report {
+                group: NAME,
+                generation: group.generation,
+                term: group.term,
+                index: group.index,
+                members: group.members.clone(),
+                leader: NodeId(1),
+            },
+            caught_up: [1, 2].map(Incarnation).into(),
+            unfit: BTreeSet::new(),
+            is_changing: false,
+            is_light: true,
+            hosted: Vec::new(),
+        }
+    }
+
+    /// Whether the look only writes the report down, if anything; none if there is nothing to do.
+    fn is_reported(group: Group, seen: GroupReport) -> Option<bool> {
+        let mut state = State::default();
+        state.groups.insert(NAME, group);
+        let mut observations = Observations::default();
+        observations.groups.insert(NAME, seen);
+        let silence = [1, 2].map(|node| (NodeId(node), Duration::ZERO));
+        observations.silence.extend(silence);
+        let steps = steps(&state, &observations, &Pace::default());
+        let is_report =
+            |step: &ReconcileStep| matches!(step, ReconcileStep::Propose(MetaCommand::Report { .. }));
+        (!steps.is_empty()).then(|| steps.iter().all(is_report))
+    }
+
+    #[test]
+    fn of_a_group_that_was_not_heard_since_the_meta_group_began_anew_nothing_changes() {
+        let unheard = || {
+            let group = Group {
+                is_unheard: true,
+                ..group()
+            };
+            let seen = seen(&group);
+            is_reported(group, seen)
+        };
+        assert_eq!(unheard(), Some(true));
+        mutations::plant(Some(Mutation::PlacedWhileLearning));
+        let placed = unheard();
+        mutations::plant(None);
+        assert_eq!(placed, Some(false), "the mistake is noticed");
+    }
+
+    #[test]
+    fn a_change_of_members_counts_when_it_is_committed() {
+        let changed = |is_changing| {
+            let group = group();
+            let mut seen = seen(&group);
+            seen.report.index += 1;
+            seen.report.members.retain(|member| member.node == NodeId(1));
+            seen.is_changing = is_changing;
+            is_reported(group, seen)
+        };
+        assert_eq!((changed(true), changed(false)), (None, Some(true)));
+        mutations::plant(Some(Mutation::ChangeReportedEarly));
+        let early = changed(true);
+        mutations::plant(None);
+        assert_eq!(
+            early,
+            Some(true),
+            "the mistake is noticed: its second node would let go of what may still be needed"
+        );
     }
 }

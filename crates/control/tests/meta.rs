@@ -1807,6 +1807,14 @@ fn one_recovery_source_makes_the_meta_group_anew_and_others_join_it() {
 
 #[test]
 fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_and_takes_nothing_for_lost() {
+    begin_anew_from_a_log_that_lags();
+    mutations::plant(Some(Mutation::UnknownCalledLost));
+    let noticed = std::panic::catch_unwind(begin_anew_from_a_log_that_lags);
+    mutations::plant(None);
+    assert!(noticed.is_err(), "the mistake is noticed");
+}
+
+fn begin_anew_from_a_log_that_lags() {
     let mut world = World::cluster(35, 3);
     let old = world.machines[0].disk.clone();
     let members = |world: &World| -> BTreeMap<GroupRef, Vec<GroupMember>> {

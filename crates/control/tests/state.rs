@@ -1314,6 +1314,14 @@ fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
 
 #[test]
 fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the_chosen_one_is_lost() {
+    others_hold_on();
+    mutations::plant(Some(Mutation::FormerLetGoEarly));
+    let noticed = std::panic::catch_unwind(others_hold_on);
+    mutations::plant(None);
+    assert!(noticed.is_err(), "the mistake is noticed");
+}
+
+fn others_hold_on() {
     let (mut state, two, three) = about_to_grow();
     boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
     let recover = |node: u64, recovery_source: u64| MetaCommand::Recover {

@@ -502,6 +502,9 @@ impl Keyspace {
             return Version(0);
         };
         let partition = self.placing.range().at(index);
+        if mutations::is(Mutation::WatchLostAtMove) {
+            return Version(0);
+        }
         changed
             .hosted
             .get(&partition)

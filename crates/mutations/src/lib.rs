@@ -229,12 +229,22 @@ pub enum Mutation {
     ResultsLeftBehind,
     /// Clients that wait for keys of a partition go on waiting where it was.
     WaitersLeftBehind,
+    /// An absent key that is watched counts as unchanged where its partition has come from elsewhere.
+    WatchLostAtMove,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
     ReportBindsNobody,
     /// A log that came back is begun with while those who are left of its group may still come to lead.
     AskedForGood,
+    /// A member of a report that a meta group does not know is taken for lost, though that group began anew from a log that lagged.
+    UnknownCalledLost,
+    /// A group has its replicas changed before its leader was heard by a meta group that has begun anew.
+    PlacedWhileLearning,
+    /// A change of members is taken for done before it is known to be committed.
+    ChangeReportedEarly,
+    /// What was held of a group before it began anew is let go of as soon as anybody leads it, though nobody else has it yet.
+    FormerLetGoEarly,
     /// A learner of the meta group that its map knows no more stays a member.
     UnknownLearnerKept,
     /// What an earlier start of its node said of it counts.
@@ -293,6 +303,8 @@ pub enum Mutation {
     DemotedAtMajority,
     /// Damage of a log is taken for its end, whatever stands behind it.
     DamageIsEnd,
+    /// A snapshot of a later format is read as one of the present.
+    LaterFormatRead,
     /// A directory that is a copy counts as the one that was copied.
     CopyAccepted,
     /// That a run has ended well stays in the directory, and counts for later ones.
@@ -406,11 +418,16 @@ impl Mutation {
         Mutation::StepsNotPlaced,
         Mutation::ResultsLeftBehind,
         Mutation::WaitersLeftBehind,
+        Mutation::WatchLostAtMove,
         Mutation::OldReadTold,
         Mutation::LostLocksIgnored,
         Mutation::NotEndedFirst,
         Mutation::ReportBindsNobody,
         Mutation::AskedForGood,
+        Mutation::UnknownCalledLost,
+        Mutation::PlacedWhileLearning,
+        Mutation::ChangeReportedEarly,
+        Mutation::FormerLetGoEarly,
         Mutation::UnknownLearnerKept,
         Mutation::FormerReportCounts,
         Mutation::DifferenceOnAnyBase,
@@ -440,6 +457,7 @@ impl Mutation {
         Mutation::FormerHolderCounts,
         Mutation::DemotedAtMajority,
         Mutation::DamageIsEnd,
+        Mutation::LaterFormatRead,
         Mutation::CopyAccepted,
         Mutation::CleanLeft,
         Mutation::RemnantRead,

@@ -457,6 +457,32 @@ fn what_waits_for_the_lock_of_a_move_is_sent_on_or_carried_out() {
     }
 }
 
+/// Whether a transaction goes on that watched an absent key, which came and went while its partition moved.
+fn goes_on_for_an_absent_key() -> bool {
+    let mut all = Groups::new();
+    let key = key_in(3, 0);
+    all.groups[0].run(&format!("SET {} 1", key_in(3, 1)));
+    let seen = all.groups[0].version(&key);
+    all.groups[0].run(&format!("SET {key} 1"));
+    all.groups[0].run(&format!("DEL {key}"));
+    all.move_it(3, 0);
+    let condition = ConditionView::Unchanged {
+        db: db(0),
+        key: key.as_bytes(),
+        version: seen,
+    };
+    all.groups[1].block(condition, &format!("GET {key}")) != Answered::Refused
+}
+
+#[test]
+fn an_absent_key_that_is_watched_over_a_move_may_have_been_there() {
+    mutations::plant(Some(Mutation::WatchLostAtMove));
+    let goes_on = goes_on_for_an_absent_key();
+    mutations::plant(None);
+    assert!(goes_on, "the mistake is noticed");
+    assert!(!goes_on_for_an_absent_key());
+}
+
 #[test]
 fn watched_keys_are_watched_on_over_a_move() {
     let mut all = Groups::new();

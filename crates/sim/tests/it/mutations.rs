@@ -299,6 +299,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::AheadOfTurn,
     // A client that waits for a key of a partition that moves, and for no other: `crates/keyspace/tests/it/moves.rs`.
     Mutation::WaitersLeftBehind,
+    // An absent key that comes and goes between `WATCH` and a move: the same file.
+    Mutation::WatchLostAtMove,
     // Clocks that are set by more than clocks are set here: `crates/gateway/tests/it/clocks.rs`.
     Mutation::WallClockTrusted,
     // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
@@ -366,6 +368,16 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::AskedForGood,
     Mutation::EmptyCounts,
     Mutation::LaterMembersPassedOver,
+    // A meta group that begins anew from a log that lags: `crates/control/tests/meta.rs`.
+    Mutation::UnknownCalledLost,
+    // A leader that says what was known of its group before that, and one that dies before a change is committed:
+    // `crates/control/src/reconciler.rs`.
+    Mutation::PlacedWhileLearning,
+    Mutation::ChangeReportedEarly,
+    // A group that begins anew, and loses who it has begun with: `crates/control/tests/state.rs`.
+    Mutation::FormerLetGoEarly,
+    // A snapshot of a build to come: `crates/storage/tests/it/snapshot_file.rs`.
+    Mutation::LaterFormatRead,
     // A node that starts again before it was reported, and a leader that never heard of it: `crates/control/tests/meta.rs`.
     Mutation::UnknownLearnerKept,
     // A node that starts again between its word and the look at it: `crates/control/src/meta/leader_state.rs`.

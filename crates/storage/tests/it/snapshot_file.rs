@@ -370,6 +370,21 @@ fn framed(payloads: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
+#[test]
+fn a_snapshot_of_a_later_format_is_not_read() {
+    let disk = SimDisk::new(0);
+    let shown = write(&disk, 9, &small()).unwrap().to_string();
+    let mut later = payloads(&disk.content(&shown).unwrap());
+    later[0][1] = 2;
+    disk.put(&shown, &framed(&later));
+    let is_read = || read(&disk, &name(9)).1.is_ok();
+    assert!(!is_read());
+    mutations::plant(Some(mutations::Mutation::LaterFormatRead));
+    let is_noticed = is_read();
+    mutations::plant(None);
+    assert!(is_noticed, "the mistake is noticed");
+}
+
 /// What is done to the frames of a file.
 type Change<'a> = &'a dyn Fn(&mut Vec<Vec<u8>>);
 
