@@ -252,7 +252,7 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
         NodeGoal::Leaves,
         NodeGoal::Left,
     ];
-    match source.below(11) {
+    match source.below(13) {
         0 => MetaCommand::Dismiss { node: node(source) },
         1 => MetaCommand::Pause {
             seconds: (source.below(2) == 0).then_some(5),
@@ -286,6 +286,16 @@ fn goal(source: &mut Source<'_>) -> MetaCommand {
             since: (source.below(2) == 0).then(|| Epoch(source.below(20) as u64)),
         },
         9 => growth(source),
+        10 => MetaCommand::Forget {
+            group: group(source),
+            node: node(source),
+            generation: source.below(3) as u64,
+        },
+        11 => MetaCommand::ReplaceTogether {
+            boots: (0..source.below(4))
+                .map(|_| Boot(source.below(12) as u64))
+                .collect(),
+        },
         _ => MetaCommand::SetGoal {
             nodes: nodes(source),
             goal: source.pick(&goals),

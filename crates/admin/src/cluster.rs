@@ -173,6 +173,9 @@ pub struct NodeView {
     /// What is to become of it.
     #[serde(default)]
     pub goal: GoalView,
+    /// Whether nobody waits for its last start any more: others get what it had.
+    #[serde(default)]
+    pub is_replaced: bool,
     /// Groups that it leads. [`ClusterView::count`] fills this and what follows.
     pub groups_led: u64,
     /// Replicas that it has, those included that are being filled.

@@ -131,6 +131,20 @@ pub enum GoalRequest {
         /// Who gets it; whoever has room where that is not said.
         with: Option<u64>,
     },
+    /// The same of all nodes of a zone, which are down, together.
+    ReplaceZone {
+        /// Which.
+        zone: String,
+    },
+    /// A node need not keep any longer what it held of a group before that began anew.
+    Forget {
+        /// Which node.
+        node: u64,
+        /// Which group.
+        group: u16,
+        /// The generation of the group that was looked at.
+        generation: u64,
+    },
 }
 
 impl GoalRequest {
@@ -311,7 +325,7 @@ pub fn blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
     if !kept.is_empty() {
         reasons.push(format!(
             "groups {} are not whole, and may need what node {} keeps of them: chorale admin status says what they lack, chorale admin \
-             recover what can be done",
+             recover what can be done, and chorale admin forget gives up what is kept",
             some(&kept),
             list(waiting.iter())
         ));
@@ -373,52 +387,116 @@ pub fn replaceable(view: &ClusterView, node: u64, with: Option<u64>) -> Result<(
     if nodes.len() < named.len() {
         return Err(format!("node {node} cannot take its own place"));
     }
-    let of = |id: u64| {
-        view.nodes
-            .iter()
-            .find(|known| known.id == id)
-            .expect("it is known")
-    };
-    if of(node).is_up {
+    if !is_down(view, node) {
         return Err(format!(
             "node {node} is up, as node {} sees it: drain it instead (chorale admin drain {node} --leave)",
             view.answered_by
         ));
     }
+    let stays = |id: u64| {
+        let mut nodes = view.nodes.iter();
+        nodes.any(|known| known.id == id && known.goal == GoalView::Stays)
+    };
     if let Some(with) = with
-        && (!of(with).is_up || of(with).goal != GoalView::Stays)
+        && (is_down(view, with) || !stays(with))
     {
         return Err(format!("node {with} is down, or is to have no replicas"));
     }
-    let its: BTreeSet<u64> = [node].into();
-    let helpless = view.groups.iter().filter(|group| involves(group, &its));
-    let helpless: Vec<u16> = helpless
-        .filter(|group| group.leader.is_none() || group.has_lost_majority)
-        .map(|group| group.number)
-        .collect();
+    check_left_without(view, &[node].into())
+}
+
+/// The nodes of a zone, if all of them can be replaced now.
+///
+/// # Errors
+/// Why they cannot, for an operator.
+pub fn replaceable_zone(view: &ClusterView, zone: &str) -> Result<BTreeSet<u64>, String> {
+    let stays_member = |node: &&NodeView| node.goal != GoalView::Left && !zone.is_empty();
+    let its = view.nodes.iter().filter(stays_member);
+    let nodes: BTreeSet<u64> = its.filter(|node| node.zone == zone).map(|node| node.id).collect();
+    if nodes.is_empty() {
+        let zones: BTreeSet<&str> = view.nodes.iter().map(|node| &*node.zone).collect();
+        let zones: Vec<&str> = zones.into_iter().filter(|zone| !zone.is_empty()).collect();
+        return Err(match zones.is_empty() {
+            true => format!("no node is in zone {zone:?}: none says that it is in any"),
+            false => format!("no node is in zone {zone:?}; there are {}", list(zones.iter())),
+        });
+    }
+    let up: Vec<u64> = nodes.iter().copied().filter(|id| !is_down(view, *id)).collect();
+    if !up.is_empty() {
+        return Err(format!(
+            "node {} of zone {zone} is up, as node {} sees it, and a zone is replaced as a whole: name those that are down one by one (chorale \
+             admin replace NODE), or drain the zone",
+            list(up.iter()),
+            view.answered_by
+        ));
+    }
+    check_left_without(view, &nodes)?;
+    Ok(nodes)
+}
+
+/// Whether the groups can do without these nodes, and enough others are left.
+fn check_left_without(view: &ClusterView, nodes: &BTreeSet<u64>) -> Result<(), String> {
+    let helpless = helpless(view, nodes);
     if !helpless.is_empty() {
         return Err(format!(
-            "groups {} have no leader: chorale admin recover says what can be done for them, and the node is replaced then",
-            list(helpless.iter())
+            "groups {} have no leader: chorale admin recover says what can be done for them, and {} replaced then",
+            some(&helpless),
+            if nodes.len() == 1 {
+                "the node is"
+            } else {
+                "the nodes are"
+            }
         ));
     }
     let stay = view
         .nodes
         .iter()
-        .filter(|known| known.goal == GoalView::Stays && known.id != node);
+        .filter(|known| known.goal == GoalView::Stays && !nodes.contains(&known.id));
     let (left, wanted) = (stay.count(), usize::from(view.replication_factor));
     if left < wanted {
         return Err(too_few(left, wanted));
     }
-    // It is not made smaller because a node is away.
+    // It is not made smaller because nodes are away.
     let meta_wanted = view.meta_nodes.len().min(META_THREE);
-    match view.meta_nodes.contains(&node) && left < meta_wanted {
+    let is_meta = view.meta_nodes.iter().any(|node| nodes.contains(node));
+    match is_meta && left < meta_wanted {
         true => Err(format!(
             "{left} nodes would be left, for {meta_wanted} voters of the meta group. Have another node join first (chorale server --join \
              ...)"
         )),
         false => Ok(()),
     }
+}
+
+/// Groups with replicas on these nodes that nobody leads.
+fn helpless(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<u16> {
+    let involved = view.groups.iter().filter(|group| involves(group, nodes));
+    involved
+        .filter(|group| group.leader.is_none() || group.has_lost_majority)
+        .map(|group| group.number)
+        .collect()
+}
+
+/// Why what nodes had that are replaced does not come to be elsewhere, a sentence each. A pause holds none of it up: it repairs.
+pub fn replace_blocked(view: &ClusterView, nodes: &BTreeSet<u64>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if view.is_meta_leaderless {
+        reasons.push(LEADERLESS.to_owned());
+    }
+    let helpless = helpless(view, nodes);
+    if !helpless.is_empty() {
+        reasons.push(format!(
+            "groups {} have no leader: bring back their nodes, or see what chorale admin recover can do for them",
+            some(&helpless)
+        ));
+    }
+    let stays = |node: &&NodeView| node.goal == GoalView::Stays && node.is_up && !nodes.contains(&node.id);
+    let stay = view.nodes.iter().filter(stays).count();
+    let wanted = usize::from(view.replication_factor);
+    if stay < wanted {
+        reasons.push(too_few(stay, wanted));
+    }
+    reasons
 }
 
 #[cfg(test)]
@@ -612,6 +690,46 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_replaced_if_all_of_it_is_down_and_the_others_can_do_without_it() {
+        let mut view = view();
+        for (node, zone) in view.nodes.iter_mut().zip(["a", "b", "b", "c"]) {
+            node.zone = zone.to_owned();
+        }
+        view.replication_factor = 2;
+        // Of each group two of three voters are left.
+        view.groups[1].replicas[1].node = 1;
+        view.groups[0].replicas[1].node = 4;
+        (view.groups[0].leader, view.groups[1].leader) = (Some(1), Some(4));
+        let refused =
+            |view: &ClusterView, zone: &str| replaceable_zone(view, zone).expect_err("it is refused");
+        assert!(refused(&view, "b").contains("node 2 3 of zone b is up"));
+        view.nodes[1].is_up = false;
+        let said = refused(&view, "b");
+        assert!(said.contains("node 3 of zone b is up"), "{said}");
+        view.nodes[2].is_up = false;
+        view.meta_nodes = vec![1, 2];
+        assert_eq!(replaceable_zone(&view, "b"), Ok([2, 3].into()));
+        assert!(replace_blocked(&view, &[2, 3].into()).is_empty());
+        for zone in ["", "d"] {
+            let said = refused(&view, zone);
+            assert!(said.contains("there are a b c"), "{said}");
+        }
+        // Three voters of the meta group, or three replicas of each group, need three nodes.
+        let mut wide = view.clone();
+        wide.meta_nodes = vec![1, 2, 3];
+        assert!(refused(&wide, "b").contains("3 voters of the meta group"));
+        view.replication_factor = 3;
+        assert!(refused(&view, "b").contains("2 nodes would be left"));
+        let said = replace_blocked(&view, &[2, 3].into()).join(" ");
+        assert!(said.contains("2 nodes would be left"), "{said}");
+        view.replication_factor = 2;
+        view.groups[1].leader = None;
+        assert!(refused(&view, "b").contains("groups 1 have no leader"));
+        view.is_meta_leaderless = true;
+        assert_eq!(replace_blocked(&view, &[2, 3].into()).len(), 2);
+    }
+
+    #[test]
     fn a_request_is_read_as_it_was_written() {
         for request in [
             GoalRequest::Drain {
@@ -632,6 +750,12 @@ mod tests {
             GoalRequest::EndPermit { node: 2 },
             GoalRequest::Groups { count: 7 },
             GoalRequest::Replace { node: 1, with: None },
+            GoalRequest::ReplaceZone { zone: "a".to_owned() },
+            GoalRequest::Forget {
+                node: 1,
+                group: 2,
+                generation: 3,
+            },
         ] {
             assert_eq!(
                 serde_json::from_str::<GoalRequest>(&request.to_json()).unwrap(),

@@ -8,6 +8,7 @@
 
 mod access;
 mod cluster;
+mod forgetting;
 mod goals;
 pub mod metrics;
 mod pages;
@@ -24,7 +25,11 @@ pub use cluster::{
     BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, PermitView,
     RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
-pub use goals::{DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replaceable, too_few};
+pub use forgetting::ForgetPlan;
+pub use goals::{
+    DrainPlan, GoalError, GoalRequest, GoalsSet, Load, blocked, known, replace_blocked, replaceable,
+    replaceable_zone, too_few,
+};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use permit::stoppable;
 pub use port::{CONNECTIONS_MAX, Handle, spawn};

@@ -22,6 +22,8 @@ const DIR: &str = "dir";
 const CONFIRM: &str = "confirm";
 const ADDRESS: &str = "address";
 const GROUPS: &str = "groups";
+/// The same address, as the other subcommands take it.
+pub(crate) const ADMIN_PORT: &str = "admin";
 const JSON: &str = "json";
 const TORN: &str = "torn";
 
@@ -117,6 +119,7 @@ pub(crate) fn command() -> Command {
                         .default_value(DEFAULT_ADDRESS)
                         .help("Admin port of any node, and of others whose disks are to be shown; a port alone is one of this machine"),
                 )
+                .arg(named_ports())
                 .arg(
                     Arg::new(GROUPS)
                         .long(GROUPS)
@@ -141,6 +144,7 @@ pub(crate) fn command() -> Command {
                         .default_value(DEFAULT_ADDRESS)
                         .help("Admin ports of the nodes to ask; a port alone is one of this machine"),
                 )
+                .arg(named_ports())
                 .arg(
                     Arg::new(JSON)
                         .long(JSON)
@@ -167,6 +171,7 @@ pub(crate) fn command() -> Command {
                         .default_value(DEFAULT_ADDRESS)
                         .help("Admin port of a node of this machine; a port alone will do"),
                 )
+                .arg(named_ports().action(ArgAction::Set).help("The same"))
                 .arg(
                     Arg::new(GONE)
                         .long(GONE)
@@ -211,6 +216,25 @@ pub(crate) fn command() -> Command {
         .subcommand(backup::command())
 }
 
+/// Nodes to ask, by the name that all subcommands have for it.
+fn named_ports() -> Arg {
+    Arg::new(ADMIN_PORT)
+        .long(ADMIN_PORT)
+        .value_name("HOST:PORT")
+        .action(ArgAction::Append)
+        .conflicts_with(ADDRESS)
+        .help("The same; may be given again")
+}
+
+/// The nodes to ask, one at least.
+fn addresses(matches: &ArgMatches) -> Vec<String> {
+    let named = matches.get_many::<String>(ADMIN_PORT);
+    let given = named
+        .or_else(|| matches.get_many(ADDRESS))
+        .expect("it has a default");
+    given.map(|address| full(address)).collect()
+}
+
 /// Does what the command line says.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
     let (_, given) = matches.subcommand().expect("clap requires one");
@@ -218,22 +242,17 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
         return show(Err(reason));
     }
     match matches.subcommand() {
-        Some((STATUS, matches)) => {
-            let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
-            let addresses: Vec<String> = addresses.map(|address| full(address)).collect();
-            show(show_status(
-                &addresses,
-                matches.get_flag(GROUPS),
-                matches.get_flag(JSON),
-            ))
-        }
+        Some((STATUS, matches)) => show(show_status(
+            &addresses(matches),
+            matches.get_flag(GROUPS),
+            matches.get_flag(JSON),
+        )),
         Some((TXNS, matches)) => {
-            let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
             let report = match matches.get_flag(TORN) {
                 true => transactions::torn,
                 false => transactions::report,
             };
-            show_transactions(addresses, matches.get_flag(JSON), report)
+            show_transactions(&addresses(matches), matches.get_flag(JSON), report)
         }
         Some((RECOVER, matches)) => {
             let is_confirmed = matches.get_flag(CONFIRM);
@@ -243,9 +262,9 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
                     false => recover::meta(directory, is_confirmed),
                 });
             }
-            let address = matches.get_one::<String>(ADDRESS).expect("it has a default");
+            let address = &addresses(matches)[0];
             let gone: Vec<u64> = matches.get_many(GONE).into_iter().flatten().copied().collect();
-            show(recover::groups(&full(address), &gone, is_confirmed))
+            show(recover::groups(address, &gone, is_confirmed))
         }
         Some((backup::BACKUP, matches)) => backup::main(matches),
         Some((name, matches)) => goals::main(name, matches),
@@ -295,21 +314,21 @@ pub(crate) fn cluster(address: &str) -> Result<ClusterView, String> {
 
 /// A node that does not answer is said, and the others are shown: that is when one looks. It is a failure all the same: a program
 /// must not take a part for the whole.
-fn show_transactions<'a>(
-    addresses: impl Iterator<Item = &'a String>,
+fn show_transactions(
+    addresses: &[String],
     is_json: bool,
     report: fn(&[TransactionsView]) -> String,
 ) -> ExitCode {
     let (mut pages, mut views, mut failures) = (String::new(), Vec::new(), Vec::new());
-    for address in addresses.map(|address| full(address)) {
+    for address in addresses {
         let read = |page: String| {
             let view = TransactionsView::from_json(&page);
-            let view = view.map_err(|error| is_other_version(&address, &error));
+            let view = view.map_err(|error| is_other_version(address, &error));
             // Programs read it themselves.
             pages.push_str(&page);
             if is_json { Ok(None) } else { view.map(Some) }
         };
-        match page(&address, TRANSACTIONS_PAGE).and_then(read) {
+        match page(address, TRANSACTIONS_PAGE).and_then(read) {
             Ok(view) => views.extend(view),
             Err(reason) => failures.push(reason),
         }
@@ -361,5 +380,37 @@ pub(crate) fn page(address: &str, path: &str) -> Result<String, String> {
         Err(error) => Err(format!(
             "cannot ask {address}: {error}. Is a node running there, with this admin-port?"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_named_by_position_or_as_all_other_subcommands_name_them() {
+        let named = |words: &str| {
+            let matches = command().try_get_matches_from(words.split(' ')).ok()?;
+            let (_, matches) = matches.subcommand()?;
+            Some(addresses(matches).join(" "))
+        };
+        for verb in [STATUS, TXNS, RECOVER] {
+            for (given, expected) in [
+                ("", Some("127.0.0.1:9121")),
+                (" 7", Some("127.0.0.1:7")),
+                (" --admin a:7", Some("a:7")),
+                (" a:7 --admin b:7", None),
+            ] {
+                let words = format!("admin {verb}{given}");
+                assert_eq!(named(&words).as_deref(), expected, "{words}");
+            }
+        }
+        let two = named("admin status --admin 7 --admin b:8");
+        assert_eq!(two.as_deref(), Some("127.0.0.1:7 b:8"));
+        assert_eq!(
+            named("admin recover --admin 7 --admin b:8"),
+            None,
+            "one node is asked"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! `chorale admin drain`, `replace`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
-//! confirmed, and followed to its end. `rebalance`, `set-rf`, `may-stop` and
+//! `chorale admin drain`, `pause`, `resume`, `jobs` and `cancel`: what is wanted of nodes, shown as a plan, done when it is
+//! confirmed, and followed to its end. `replace`, `forget`, `rebalance`, `set-rf`, `may-stop` and
 //! `raise-semantics` have files of their own.
 //!
 //! The status says what came of it: 0 done, or shown; 2 refused; 3 blocked; 1 that it is not known.
@@ -12,22 +12,24 @@ use std::time::{Duration, Instant};
 
 use admin::{
     CONFIRMATION, ClusterView, DrainPlan, GoalRequest, GoalView, GoalsSet, Load, NodeView, ReplicaRole,
-    blocked, known, list, rebalance_blocked, replaceable,
+    blocked, known, list, rebalance_blocked, replace_blocked,
 };
 use backup::{RunProgress, bytes_in_words};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::admin_client::{self, DEFAULT_ADDRESS, full};
+use crate::admin_client::{self, ADMIN_PORT, DEFAULT_ADDRESS, full};
+use crate::forget::FORGET;
 use crate::may_stop::{FOR, MAY_STOP};
 use crate::progress_bar::ProgressBar;
 use crate::raise_semantics::RAISE_SEMANTICS;
+use crate::rate::{a_second, time_in_words};
 use crate::rebalance::REBALANCE;
+use crate::replace::REPLACE;
 use crate::resize::SET_RF;
 use crate::status::columns;
-use crate::{http, may_stop, print, raise_semantics, rebalance, resize};
+use crate::{forget, http, may_stop, print, raise_semantics, rebalance, replace, resize};
 
 pub(crate) const DRAIN: &str = "drain";
-pub(crate) const REPLACE: &str = "replace";
 pub(crate) const PAUSE: &str = "pause";
 pub(crate) const RESUME: &str = "resume";
 pub(crate) const JOBS: &str = "jobs";
@@ -38,10 +40,8 @@ pub(crate) const NODE: &str = "node";
 const SELF: &str = "self";
 const JOB: &str = "job";
 const LEAVE: &str = "leave";
-const WITH: &str = "with";
 pub(crate) const CONFIRM: &str = "confirm";
 pub(crate) const WAIT: &str = "wait";
-const ADMIN_PORT: &str = "admin";
 
 /// The page that is posted to.
 const GOALS_PAGE: &str = "/goals";
@@ -53,6 +53,8 @@ const EXIT_BLOCKED: u8 = 3;
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 /// The same, where the node that is asked is to leave: between its last replica and its end there is little time.
 const LOOK_AT_LEAVER: Duration = Duration::from_millis(100);
+/// Between the two looks by which a job's end is told: whoever asks waits for the table as long.
+const LOOKS_APART: Duration = Duration::from_secs(1);
 /// Without a step, after which a drain that has a reason not to go on is called blocked.
 pub(crate) const BLOCKED_AFTER: Duration = Duration::from_secs(15);
 /// Without an answer, after which a node is not asked any more.
@@ -80,15 +82,6 @@ It can be ended at any time, and given again: what is wanted is kept by the clus
 is refused, 3 if nothing moves and somebody has to do something about it. It is taken from the machine of the node that is asked, and from
 others with --cluster-secret-file.";
 
-const REPLACE_EXAMPLES: &str = "\
-Examples:
-  chorale admin replace 3
-      What it would mean not to wait any longer for node 3, which is down.
-  chorale admin replace 3 --with 5 --confirm
-      Node 5 gets what node 3 has. Without --with it is whoever has room.
-
-It is what replace-after does later by itself. Should the node come back, it begins anew, and gets its share.";
-
 /// Which node is asked.
 pub(crate) fn admin_port() -> Arg {
     Arg::new(ADMIN_PORT)
@@ -103,14 +96,13 @@ pub(crate) fn flag(name: &'static str, help: &'static str) -> Arg {
 }
 
 /// The command lines.
-pub(crate) fn commands() -> [Command; 10] {
+pub(crate) fn commands() -> [Command; 11] {
     let nodes = Arg::new(NODE).value_name("NODE").required(true);
     [
         Command::new(DRAIN)
             .about("Empty nodes: say what would move, and do it if confirmed")
             .arg(
                 nodes
-                    .clone()
                     .num_args(1..)
                     .help("Numbers or names of nodes, as chorale admin status shows them; self is the node that is asked"),
             )
@@ -129,18 +121,8 @@ pub(crate) fn commands() -> [Command; 10] {
             .arg(flag(WAIT, "Wait until it is done, and show how far it is"))
             .arg(admin_port())
             .after_help(DRAIN_EXAMPLES),
-        Command::new(REPLACE)
-            .about("Have others take over at once what a node has that is down, if confirmed")
-            .arg(nodes.help("The node's number or name"))
-            .arg(
-                Arg::new(WITH)
-                    .long(WITH)
-                    .value_name("NODE")
-                    .help("The node that gets it"),
-            )
-            .arg(flag(CONFIRM, "Do it"))
-            .arg(admin_port())
-            .after_help(REPLACE_EXAMPLES),
+        replace::command(),
+        forget::command(),
         rebalance::command(),
         resize::command(),
         may_stop::command(),
@@ -211,6 +193,10 @@ fn job(text: &str) -> Result<Job, String> {
                 .to_owned(),
         );
     }
+    if text.starts_with(REPLACE) {
+        return Err("a node that is replaced is not waited for any more, and that is not taken back: should it come back, it begins anew"
+            .to_owned());
+    }
     let (what, node) = text.rsplit_once('-').unwrap_or_default();
     match (what, node.parse()) {
         (DRAIN, Ok(node)) => Ok(Job::Drain(node)),
@@ -237,16 +223,15 @@ pub(crate) fn main(name: &str, matches: &ArgMatches) -> ExitCode {
     let address = full(matches.get_one::<String>(ADMIN_PORT).expect("it has a default"));
     let done = match name {
         DRAIN => drain(&address, matches),
-        REPLACE => replace(&address, matches),
+        REPLACE => replace::replace(&address, matches),
+        FORGET => forget::forget(&address, matches),
         REBALANCE => rebalance::rebalance(&address, matches),
         SET_RF => resize::resize(&address, matches),
         MAY_STOP => may_stop::may_stop(&address, matches),
         RAISE_SEMANTICS => raise_semantics::raise_semantics(&address, matches),
         PAUSE => pause(&address, matches.get_one(FOR).copied()),
         RESUME => set(&address, &GoalRequest::Resume {}).map(|_| "What is to move moves again.\n".to_owned()),
-        JOBS => admin_client::cluster(&address)
-            .map(|view| jobs(&view))
-            .map_err(Failure::from),
+        JOBS => jobs_now(&address),
         CANCEL => match *matches.get_one(JOB).expect("it is required") {
             Job::Drain(node) => cancel(&address, &[node]),
             Job::MayStop(node) => set(&address, &GoalRequest::EndPermit { node })
@@ -596,33 +581,6 @@ fn cancel(address: &str, nodes: &[u64]) -> Result<String, Failure> {
     ))
 }
 
-fn replace(address: &str, matches: &ArgMatches) -> Result<String, Failure> {
-    let view = admin_client::cluster(address)?;
-    let node = node_of(&view, matches.get_one::<String>(NODE).expect("it is required"))?;
-    let with = matches.get_one::<String>(WITH);
-    let with = with.map(|called| node_of(&view, called)).transpose()?;
-    replaceable(&view, node, with).map_err(Failure::Refused)?;
-    let load = Load::of(&view, &[node].into());
-    let mut text = format!(
-        "Node {node} is down, and is not waited for any longer: {} replicas with {}{} are filled again {}. Should it come back, it begins \
-         anew.\n",
-        load.replicas,
-        if load.is_guess { "about " } else { "" },
-        bytes_in_words(load.bytes),
-        with.map_or_else(
-            || "where there is room".to_owned(),
-            |with| format!("on node {with}")
-        ),
-    );
-    if !matches.get_flag(CONFIRM) {
-        text.push_str("Nothing was done. --confirm does it.\n");
-        return Ok(text);
-    }
-    set(address, &GoalRequest::Replace { node, with })?;
-    text.push_str("It is under way: chorale admin status shows which groups are fully replicated.\n");
-    Ok(text)
-}
-
 fn pause(address: &str, seconds: Option<u64>) -> Result<String, Failure> {
     set(address, &GoalRequest::Pause { seconds })?;
     let how_long = match seconds {
@@ -632,8 +590,51 @@ fn pause(address: &str, seconds: Option<u64>) -> Result<String, Failure> {
     Ok(format!("Nothing moves but what repairs, {how_long}.\n"))
 }
 
-/// What somebody wanted, and how far it is.
-fn jobs(view: &ClusterView) -> String {
+/// What somebody wanted, how far it is, and when it ends, by two looks.
+fn jobs_now(address: &str) -> Result<String, Failure> {
+    let (before, looked) = (admin_client::cluster(address)?, Instant::now());
+    if job_rows(&before).iter().all(|job| job.is_over()) {
+        return Ok(jobs(&before, None));
+    }
+    thread::sleep(LOOKS_APART);
+    // The one that is asked may leave meanwhile.
+    Ok(match admin_client::cluster(address) {
+        Ok(view) => jobs(&view, Some((&before, looked.elapsed()))),
+        Err(_) => jobs(&before, None),
+    })
+}
+
+/// What somebody wanted, as a line of the table.
+struct JobRow {
+    name: String,
+    goal: String,
+    /// Where that is decided, here and below.
+    replicas: Option<u64>,
+    bytes: Option<u64>,
+    leads: Option<u64>,
+    /// What moves, and is left: bytes, or partitions where they move alone.
+    left: Option<u64>,
+    blocked: Vec<String>,
+}
+
+impl JobRow {
+    /// Whether nothing is to move any more, or that is not what it is about. Replicas of which no bytes are known are to move, too.
+    fn is_over(&self) -> bool {
+        let has_replicas = self.replicas.is_some_and(|replicas| replicas > 0);
+        self.left.is_none_or(|left| left == 0 && !has_replicas)
+    }
+
+    /// When it is done if it goes on as it went since that look, so long ago.
+    fn ends_in(&self, before: &[JobRow], time: Duration) -> Option<String> {
+        let before = before.iter().find(|job| job.name == self.name)?.left?;
+        let left = self.left?;
+        let rate = a_second(before.saturating_sub(left), time)?;
+        Some(time_in_words(left as f64 / rate))
+    }
+}
+
+/// What somebody wanted, how far it is, and when it ends if it goes on as since an earlier look.
+fn jobs(view: &ClusterView, before: Option<(&ClusterView, Duration)>) -> String {
     let mut text = String::new();
     if let Some(pause) = view.pause {
         let how_long = match pause.seconds {
@@ -642,50 +643,65 @@ fn jobs(view: &ClusterView) -> String {
         };
         let _ = writeln!(text, "Nothing moves but what repairs, {how_long}.");
     }
-    let wanted: Vec<&NodeView> = view
-        .nodes
-        .iter()
-        .filter(|node| node.goal != GoalView::Stays)
-        .collect();
-    let is_growing = view.partitions_left > 0;
-    let is_moving = is_growing || view.rebalance.is_some() || view.resize.is_some();
-    if wanted.is_empty() && !is_moving && view.permits.is_empty() {
+    let found = job_rows(view);
+    if found.is_empty() {
         text.push_str("Nobody wants anything of a node.\n");
         return text;
     }
-    let head = ["job", "goal", "replicas", "data", "leads", "blocked"];
+    let before = before.map(|(before, time)| (job_rows(before), time));
+    let head = ["job", "goal", "replicas", "data", "leads", "ends in", "blocked"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    if let Some(moving) = view.rebalance {
-        let known = |text: String| moving.left.map_or_else(|| "-".to_owned(), |_| text);
+    let shown = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    for job in found {
+        let ends_in = match (job.is_over(), &before) {
+            (true, _) => Some("-".to_owned()),
+            (false, Some((before, time))) => job.ends_in(before, *time),
+            (false, None) => None,
+        };
         rows.push(vec![
-            REBALANCE.to_owned(),
-            "place anew".to_owned(),
-            known(moving.left.unwrap_or_default().to_string()),
-            known(bytes_in_words(rebalance::bytes_left(view, moving.left))),
-            "-".to_owned(),
-            joined(&rebalance_blocked(view)),
+            job.name,
+            job.goal,
+            shown(job.replicas),
+            job.bytes.map_or_else(|| "-".to_owned(), bytes_in_words),
+            shown(job.leads),
+            ends_in.unwrap_or_else(|| "not known yet".to_owned()),
+            joined(&job.blocked),
         ]);
+    }
+    text.push_str(&columns(&rows));
+    text
+}
+
+fn job_rows(view: &ClusterView) -> Vec<JobRow> {
+    let mut rows = Vec::new();
+    let mut moves = |name: &str, goal: String, left: Option<u64>| {
+        let bytes = left.map(|_| rebalance::bytes_left(view, left));
+        rows.push(JobRow {
+            name: name.to_owned(),
+            goal,
+            replicas: left,
+            bytes,
+            leads: None,
+            left: bytes,
+            blocked: rebalance_blocked(view),
+        });
+    };
+    if let Some(moving) = view.rebalance {
+        moves(REBALANCE, "place anew".to_owned(), moving.left);
     }
     if let Some(resize) = view.resize {
-        let known = |text: String| resize.left.map_or_else(|| "-".to_owned(), |_| text);
-        rows.push(vec![
-            SET_RF.to_owned(),
-            format!("{} replicas", resize.wanted),
-            known(resize.left.unwrap_or_default().to_string()),
-            known(bytes_in_words(rebalance::bytes_left(view, resize.left))),
-            "-".to_owned(),
-            joined(&rebalance_blocked(view)),
-        ]);
+        moves(SET_RF, format!("{} replicas", resize.wanted), resize.left);
     }
-    if is_growing {
-        rows.push(vec![
-            "growth".to_owned(),
-            format!("move {} partitions", view.partitions_left),
-            "-".to_owned(),
-            "-".to_owned(),
-            "-".to_owned(),
-            joined(&rebalance_blocked(view)),
-        ]);
+    if view.partitions_left > 0 {
+        rows.push(JobRow {
+            name: "growth".to_owned(),
+            goal: format!("move {} partitions", view.partitions_left),
+            replicas: None,
+            bytes: None,
+            leads: None,
+            left: Some(view.partitions_left as u64),
+            blocked: rebalance_blocked(view),
+        });
     }
     for permit in &view.permits {
         let node = view.nodes.iter().find(|node| node.id == permit.node);
@@ -694,41 +710,47 @@ fn jobs(view: &ClusterView) -> String {
             Some(node) if !node.is_up => "is down".to_owned(),
             _ => format!("within {} s", permit.seconds),
         };
-        let load = Load::of(view, &[permit.node].into());
-        rows.push(vec![
-            format!("{MAY_STOP}-{}", permit.node),
+        rows.push(JobRow {
+            name: format!("{MAY_STOP}-{}", permit.node),
             goal,
-            "-".to_owned(),
-            "-".to_owned(),
-            load.led.to_string(),
-            "-".to_owned(),
-        ]);
+            replicas: None,
+            bytes: None,
+            leads: Some(Load::of(view, &[permit.node].into()).led),
+            left: None,
+            blocked: Vec::new(),
+        });
     }
-    for node in wanted {
-        let its: BTreeSet<u64> = [node.id].into();
-        let load = Load::of(view, &its);
-        let goal = match node.goal {
-            GoalView::Stays => unreachable!("it is not among these"),
-            GoalView::Drains if load.is_nothing() => "drained",
-            GoalView::Drains => "drain",
-            GoalView::Leaves => "leave",
-            GoalView::Left => "has left",
-        };
-        let reasons = match node.goal == GoalView::Drains && load.is_nothing() {
-            true => Vec::new(),
-            false => blocked(view, &its),
-        };
-        rows.push(vec![
-            format!("drain-{}", node.id),
-            goal.to_owned(),
-            (load.replicas + load.meta + load.kept).to_string(),
-            bytes_in_words(load.bytes),
-            load.led.to_string(),
-            joined(&reasons),
-        ]);
-    }
-    text.push_str(&columns(&rows));
-    text
+    rows.extend(view.nodes.iter().filter_map(|node| of_node(view, node)));
+    rows
+}
+
+/// What is wanted of a node, if anything is.
+fn of_node(view: &ClusterView, node: &NodeView) -> Option<JobRow> {
+    let its: BTreeSet<u64> = [node.id].into();
+    let load = Load::of(view, &its);
+    let (what, goal) = match node.goal {
+        // When others have what it had it is a node that is down, and nothing else.
+        GoalView::Stays if node.is_replaced && !replace::is_done(&load) => (REPLACE, "replace"),
+        GoalView::Stays => return None,
+        GoalView::Drains if load.is_nothing() => (DRAIN, "drained"),
+        GoalView::Drains => (DRAIN, "drain"),
+        GoalView::Leaves => (DRAIN, "leave"),
+        GoalView::Left => (DRAIN, "has left"),
+    };
+    let blocked = match what {
+        REPLACE => replace_blocked(view, &its),
+        _ if node.goal == GoalView::Drains && load.is_nothing() => Vec::new(),
+        _ => blocked(view, &its),
+    };
+    Some(JobRow {
+        name: format!("{what}-{}", node.id),
+        goal: goal.to_owned(),
+        replicas: Some(load.replicas + load.meta + load.kept),
+        bytes: Some(load.bytes),
+        leads: Some(load.led),
+        left: Some(load.bytes),
+        blocked,
+    })
 }
 
 fn joined(reasons: &[String]) -> String {
@@ -827,40 +849,43 @@ mod tests {
             ..ClusterView::default()
         };
         assert_eq!(
-            jobs(&view),
-            "  job      goal   replicas  data    leads  blocked\n  drain-2  drain  1         2.0 kB  1      -\n"
+            jobs(&view, None),
+            "  job      goal   replicas  data    leads  ends in        blocked\n  drain-2  drain  1         2.0 kB  1      not known yet  -\n"
         );
         view.pause = Some(PauseView { seconds: Some(60) });
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
             said.starts_with("Nothing moves but what repairs, for 60 s"),
             "{said}"
         );
         assert!(said.contains("all is paused"), "{said}");
         view.nodes.pop();
-        assert!(jobs(&view).ends_with("Nobody wants anything of a node.\n"));
+        assert!(jobs(&view, None).ends_with("Nobody wants anything of a node.\n"));
 
         view.pause = None;
         view.rebalance = Some(RebalanceView { left: Some(3) });
         view.groups[0].replicas[0].node = 1;
         view.groups[0].leader = Some(1);
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
-            said.ends_with("  rebalance  place anew  3         6.0 kB  -      -\n"),
+            said.ends_with("  rebalance  place anew  3         6.0 kB  -      not known yet  -\n"),
             "{said}"
         );
         view.rebalance = Some(RebalanceView { left: None });
-        let said = jobs(&view);
-        assert!(said.ends_with("place anew  -         -     -      -\n"), "{said}");
+        let said = jobs(&view, None);
+        assert!(
+            said.ends_with("place anew  -         -     -      -        -\n"),
+            "{said}"
+        );
         assert!(job(REBALANCE).is_err_and(|why| why.contains("pause holds it up")));
         view.rebalance = None;
         view.resize = Some(ResizeView {
             wanted: 5,
             left: Some(2),
         });
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
-            said.ends_with("  set-rf  5 replicas  2         4.0 kB  -      -\n"),
+            said.ends_with("  set-rf  5 replicas  2         4.0 kB  -      not known yet  -\n"),
             "{said}"
         );
         view.resize = None;
@@ -869,14 +894,51 @@ mod tests {
             boot: 0,
             seconds: 300,
         }];
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
-            said.contains("  may-stop-1  within 300 s  -         -     1      -\n"),
+            said.contains("  may-stop-1  within 300 s  -         -     1      -        -\n"),
             "{said}"
         );
         view.nodes[0].boot = 7;
-        assert!(jobs(&view).contains("may-stop-1  comes back"));
+        assert!(jobs(&view, None).contains("may-stop-1  comes back"));
         assert!(job(SET_RF).is_err_and(|why| why.contains("the number from before")));
+    }
+
+    #[test]
+    fn jobs_end_when_what_is_left_is_done_as_fast_as_since_the_look_before() {
+        let mut view = leaving();
+        view.groups[0].replicas.push(ReplicaStatus {
+            node: 3,
+            incarnation: 3,
+            role: ReplicaRole::Voter,
+            lag: None,
+        });
+        view.nodes[2].is_replaced = true;
+        let mut before = view.clone();
+        before.groups[0].bytes = Some(5_000);
+        before.partitions_left = 9;
+        view.partitions_left = 3;
+        let said = jobs(&view, Some((&before, 2 * SECOND)));
+        // 3,000 bytes in two seconds, and 2,000 are left; six partitions, and three.
+        assert_eq!(
+            said,
+            "  job        goal               replicas  data    leads  ends in  blocked\n  \
+               growth     move 3 partitions  -         -       -      1 s      -\n  \
+               drain-2    leave              1         2.0 kB  1      1 s      -\n  \
+               replace-3  replace            1         2.0 kB  0      1 s      -\n"
+        );
+        let said = jobs(&view, Some((&view, SECOND)));
+        assert!(said.matches("not known yet").count() == 3, "{said}");
+        assert!(job("replace-3").is_err_and(|why| why.contains("not taken back")));
+        view.groups[0].bytes = Some(0);
+        let said = jobs(&view, Some((&view, SECOND)));
+        assert!(
+            said.contains("replace-3  replace            1         0 bytes  0      not known yet"),
+            "{said}"
+        );
+        // Others have what it had.
+        view.groups[0].replicas.pop();
+        assert!(!jobs(&view, None).contains("replace-3"));
     }
 
     /// Three nodes, and one group on the second, which is to leave. The first answers.
@@ -1048,13 +1110,13 @@ mod tests {
         let mut view = leaving();
         view.groups[0].replicas[0].node = 3;
         view.pause = Some(PauseView::default());
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
             said.contains("leave") && said.contains("all is paused:"),
             "{said}"
         );
         view.nodes[1].goal = GoalView::Drains;
-        let said = jobs(&view);
+        let said = jobs(&view, None);
         assert!(
             said.contains("drained") && !said.contains("all is paused:"),
             "{said}"

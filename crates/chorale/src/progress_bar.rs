@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use backup::{RunProgress, bytes_in_words};
 
+use crate::rate::{Rate, time_in_words};
+
 const BAR_WIDTH: u64 = 30;
 /// Between two drawings of the bar, and between two lines.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
@@ -19,7 +21,7 @@ pub(crate) struct ProgressBar {
 
 struct State {
     what: String,
-    begun: Instant,
+    rate: Rate,
     shown: Option<Instant>,
     /// Whether a bar stands on the line.
     is_drawn: bool,
@@ -31,7 +33,7 @@ impl ProgressBar {
             is_terminal: io::stderr().is_terminal(),
             state: Mutex::new(State {
                 what: String::new(),
-                begun: Instant::now(),
+                rate: Rate::default(),
                 shown: None,
                 is_drawn: false,
             }),
@@ -67,14 +69,15 @@ impl RunProgress for ProgressBar {
         let is_new = state.what != what;
         if is_new {
             what.clone_into(&mut state.what);
-            state.begun = Instant::now();
+            state.rate = Rate::default();
         }
+        state.rate.see(done, Instant::now());
         let every = if self.is_terminal { DRAWN_EVERY } else { SAID_EVERY };
         if !is_new && state.shown.is_some_and(|shown| shown.elapsed() < every) {
             return;
         }
         state.shown = Some(Instant::now());
-        let line = line(what, done, all, state.begun.elapsed());
+        let line = line(what, done, all, state.rate.a_second());
         if self.is_terminal {
             let _ = write!(io::stderr(), "\r\x1b[2K{} {line}", bar(done, all));
             let _ = io::stderr().flush();
@@ -94,17 +97,17 @@ fn bar(done: u64, all: u64) -> String {
     )
 }
 
-/// What is done, and when it will be over if it goes on like that.
-fn line(what: &str, done: u64, all: u64, time: Duration) -> String {
+/// What is done, and when it will be over if it goes on as it did lately.
+fn line(what: &str, done: u64, all: u64, rate: Option<f64>) -> String {
     let percent = u128::from(done.min(all)) * 100 / u128::from(all.max(1));
     let mut line = format!("{what} {percent} % of {}", bytes_in_words(all));
-    let seconds = time.as_secs_f64();
-    if done > 0 && done < all && seconds >= 2.0 {
-        let rate = done as f64 / seconds;
-        let left = (all - done) as f64 / rate;
+    if let Some(rate) = rate
+        && done < all
+    {
         line.push_str(&format!(
-            ", {} a second, {left:.0} s to go",
-            bytes_in_words(rate as u64)
+            ", {} a second, {} to go",
+            bytes_in_words(rate as u64),
+            time_in_words((all - done) as f64 / rate)
         ));
     }
     line
@@ -124,8 +127,9 @@ mod tests {
 
     #[test]
     fn a_line_says_how_long_it_will_take() {
-        let said = line("restoring", 25_000_000, 100_000_000, Duration::from_secs(5));
+        let said = line("restoring", 25_000_000, 100_000_000, Some(5_000_000.0));
         assert_eq!(said, "restoring 25 % of 100.0 MB, 5.0 MB a second, 15 s to go");
-        assert_eq!(line("reading", 0, 0, Duration::ZERO), "reading 0 % of 0 bytes");
+        assert_eq!(line("reading", 0, 0, None), "reading 0 % of 0 bytes");
+        assert_eq!(line("reading", 5, 4, Some(1.0)), "reading 100 % of 4 bytes");
     }
 }

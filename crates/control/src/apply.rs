@@ -101,6 +101,12 @@ impl State {
             MetaCommand::WantPartitions { wishes } => self.on_want_partitions(wishes),
             MetaCommand::PartitionsMoved { hosts } => self.on_partitions_moved(hosts),
             MetaCommand::FoundAnew { group, node } => self.on_found_anew(*group, *node),
+            MetaCommand::Forget {
+                group,
+                node,
+                generation,
+            } => self.on_forget(*group, *node, *generation),
+            MetaCommand::ReplaceTogether { boots } => self.on_replace_together(boots),
         }
     }
 
@@ -977,22 +983,89 @@ impl State {
         {
             return Err(MetaRefusal::Unknown);
         }
-        let left = self.staying().filter(|staying| *staying != id).count();
-        let meta = &self.groups[&GroupRef::Meta].targets;
-        // The meta group is not made smaller because a node is away: its place would stay where it is.
-        let meta_wanted = match meta.contains(&id) {
-            true => meta.len().min(META_THREE),
-            false => 1,
-        };
-        if left < meta_wanted.max(usize::from(self.replicas_wanted())) {
-            return Err(MetaRefusal::TooFew);
-        }
+        let replaced = BTreeSet::from([id]);
+        self.check_left_without(&replaced)?;
         if let Some(with) = with {
             self.put_in_place_of(id, with);
         }
-        let node = self.nodes.get_mut(&id).expect("it was found above");
-        node.is_fenced = true;
-        self.permits.remove(&id);
+        self.fence_all(&replaced);
+        Ok(MetaOutcome::Done)
+    }
+
+    fn on_replace_together(&mut self, boots: &[Boot]) -> Result<MetaOutcome, MetaRefusal> {
+        if self.semantics < SemanticsVersion::FORGET {
+            return Err(MetaRefusal::Semantics);
+        }
+        let mut replaced = BTreeSet::new();
+        for boot in boots {
+            let found = self.nodes.iter().find(|(_, node)| node.boot == *boot);
+            let (&id, node) = found.ok_or(MetaRefusal::Unknown)?;
+            if node.goal == NodeGoal::Left || !replaced.insert(id) {
+                return Err(MetaRefusal::Malformed);
+            }
+        }
+        if replaced.is_empty() {
+            return Err(MetaRefusal::Malformed);
+        }
+        self.check_left_without(&replaced)?;
+        self.fence_all(&replaced);
+        Ok(MetaOutcome::Done)
+    }
+
+    /// Whether enough nodes are left for all replicas if these are replaced.
+    fn check_left_without(&self, replaced: &BTreeSet<NodeId>) -> Result<(), MetaRefusal> {
+        let left = self
+            .staying()
+            .filter(|staying| !replaced.contains(staying))
+            .count();
+        let meta = &self.groups[&GroupRef::Meta].targets;
+        // The meta group is not made smaller because nodes are away: their places would stay where they are.
+        let meta_wanted = match meta.iter().any(|target| replaced.contains(target)) {
+            true => meta.len().min(META_THREE),
+            false => 1,
+        };
+        match left < meta_wanted.max(usize::from(self.replicas_wanted())) {
+            true => Err(MetaRefusal::TooFew),
+            false => Ok(()),
+        }
+    }
+
+    /// The last starts of these nodes are dead.
+    fn fence_all(&mut self, nodes: &BTreeSet<NodeId>) {
+        for id in nodes {
+            let node = self.nodes.get_mut(id).expect("whoever asks has found it");
+            node.is_fenced = true;
+            self.permits.remove(id);
+        }
+        self.touch();
+    }
+
+    /// That somebody leads the group is looked at before it is proposed (`meta/leading.rs`). What is committed meanwhile is known here.
+    fn on_forget(
+        &mut self,
+        name: GroupRef,
+        node: NodeId,
+        generation: u64,
+    ) -> Result<MetaOutcome, MetaRefusal> {
+        if self.semantics < SemanticsVersion::FORGET {
+            return Err(MetaRefusal::Semantics);
+        }
+        let group = self.groups.get_mut(&name).ok_or(MetaRefusal::Unknown)?;
+        if name == GroupRef::Meta || group.generation != generation {
+            return Err(MetaRefusal::Unknown);
+        }
+        let member = group.member_on(node);
+        if member.is_some_and(|member| member.role == MemberRole::Voter) {
+            return Err(MetaRefusal::InUse);
+        }
+        if !group.former.contains(&node) {
+            return Err(MetaRefusal::NotNeeded);
+        }
+        // Before a leader has reported, the one that the group began anew with may not have begun.
+        if group.is_unheard || group.index == 0 || !group.has_majority() {
+            return Err(MetaRefusal::AtRisk);
+        }
+        group.former.retain(|former| *former != node);
         self.touch();
         Ok(MetaOutcome::Done)
     }

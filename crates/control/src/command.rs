@@ -345,6 +345,22 @@ pub enum MetaCommand {
         /// Which, and where they are.
         hosts: Vec<(PartitionId, Host)>,
     },
+    /// A node need not keep any longer what it held of a group before that began anew, as an operator says. Refused if the group may need it,
+    /// if the node votes in it, and before [`SemanticsVersion::FORGET`]. Answers `Done`.
+    Forget {
+        /// Which group.
+        group: GroupRef,
+        /// Which node.
+        node: NodeId,
+        /// The generation of the group that is not to need it: of a later one it may be all that is left.
+        generation: u64,
+    },
+    /// Nodes that are away are not waited for any longer, all of them or none: these starts of them are dead, and others get what they have.
+    /// Refused before [`SemanticsVersion::FORGET`]. Answers `Done`.
+    ReplaceTogether {
+        /// Their starts.
+        boots: Vec<Boot>,
+    },
 }
 
 wire_enum!(MetaCommand {
@@ -378,6 +394,8 @@ wire_enum!(MetaCommand {
     29 WantPartitions { wishes },
     30 PartitionsMoved { hosts },
     31 FoundAnew { group, node },
+    32 Forget { group, node, generation },
+    33 ReplaceTogether { boots },
 });
 
 impl MetaCommand {

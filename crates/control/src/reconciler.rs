@@ -62,8 +62,6 @@ use std::time::Duration;
 /// How much may be under way at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Learners of all groups together that are being filled. The next waits.
-    pub learners_max: usize,
     /// Learners on one node that are being filled. The next waits.
     pub learners_of_node_max: usize,
     /// Learners of light groups on one node that are being filled: these count apart, and only here. The next waits.
@@ -85,7 +83,6 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Pace {
         Pace {
-            learners_max: 16,
             learners_of_node_max: 2,
             light_learners_of_node_max: 32,
             transfers_max: 16,
@@ -128,7 +125,6 @@ pub fn steps(state: &State, observations: &Observations, pace: &Pace) -> Vec<Rec
         pace,
         learners: BTreeMap::new(),
         light_learners: BTreeMap::new(),
-        learner_count: 0,
         transfers_left: pace.transfers_max,
         led: BTreeMap::new(),
     };
@@ -331,8 +327,6 @@ struct Look<'a> {
     /// By node, the learners of heavy groups that are being filled, and of light ones.
     learners: BTreeMap<NodeId, usize>,
     light_learners: BTreeMap<NodeId, usize>,
-    /// Those of heavy groups, together.
-    learner_count: usize,
     transfers_left: usize,
     /// By node, how many groups it leads, those included that are handed over to it.
     led: BTreeMap<NodeId, usize>,
@@ -369,7 +363,6 @@ impl Look<'_> {
             *self.light_learners.entry(node).or_default() += 1;
         } else {
             *self.learners.entry(node).or_default() += 1;
-            self.learner_count += 1;
         }
     }
 
@@ -378,8 +371,7 @@ impl Look<'_> {
         if is_light {
             return on_node(&self.light_learners) < self.pace.light_learners_of_node_max;
         }
-        self.learner_count < self.pace.learners_max
-            && on_node(&self.learners) < self.pace.learners_of_node_max
+        on_node(&self.learners) < self.pace.learners_of_node_max
     }
 
     fn is_there(&self, node: NodeId) -> bool {

@@ -244,5 +244,15 @@ fn the_state_has_the_bytes_that_it_always_had() {
     line(&mut found, "lack", &lack.encode());
     line(&mut found, "request", &request.encode());
     line(&mut found, "state held", &held.encode());
+    let forget = MetaCommand::Forget {
+        group: GroupRef::Data(GroupId::new(200)),
+        node: NodeId(300),
+        generation: 4,
+    };
+    line(&mut found, "forget", &forget.encode());
+    let together = MetaCommand::ReplaceTogether {
+        boots: vec![Boot(7), Boot(300)],
+    };
+    line(&mut found, "replace together", &together.encode());
     assert!(found == PINNED, "found:\n{found}");
 }

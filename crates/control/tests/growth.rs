@@ -14,7 +14,6 @@ use std::time::Duration;
 
 const PACE: Pace = Pace {
     splits: true,
-    learners_max: 6,
     learners_of_node_max: 2,
     light_learners_of_node_max: 4,
     transfers_max: 4,

@@ -1376,6 +1376,46 @@ fn an_operator_has_a_node_replaced_that_is_away_and_not_one_that_is_there() {
 }
 
 #[test]
+fn what_is_kept_of_a_group_that_nobody_leads_is_not_forgotten_nor_are_nodes_replaced_together_of_which_one_is_there()
+ {
+    let mut world = World::cluster(45, 3);
+    let leader = world.leader().unwrap();
+    let answer = |world: &mut World, command: MetaCommand| {
+        let meta = world.machines[leader].meta.as_mut().expect("it runs");
+        let id = meta.propose(command);
+        world.run_until("it is answered", Duration::from_secs(20), |world| {
+            world.machines[leader].outcomes.contains_key(&id)
+        });
+        world.machines[leader].outcomes[&id].clone()
+    };
+    let forget = |generation| MetaCommand::Forget {
+        group: GroupRef::Data(ids::GroupId::new(0)),
+        node: NodeId(1),
+        generation,
+    };
+    let refused = |refusal| Err(Failure::Refused(refusal));
+    // That is how far rules are raised in this world: whoever leads the group has been heard.
+    assert_eq!(answer(&mut world, forget(0)), refused(MetaRefusal::Semantics));
+    assert_eq!(answer(&mut world, forget(1)), refused(MetaRefusal::AtRisk));
+    let (gone, there) = ((leader + 1) % 3, (leader + 2) % 3);
+    let boots = [gone, there].map(|machine| {
+        let node = world.machines[machine].node.unwrap();
+        world.on_links(Some(node), true);
+        world.state().unwrap().nodes()[&node].boot
+    });
+    world.crash(gone);
+    world.run_for(Duration::from_secs(10));
+    let together = |boots: &[Boot]| MetaCommand::ReplaceTogether {
+        boots: boots.to_vec(),
+    };
+    assert_eq!(answer(&mut world, together(&boots)), refused(MetaRefusal::InUse));
+    assert_eq!(
+        answer(&mut world, together(&boots[..1])),
+        refused(MetaRefusal::Semantics)
+    );
+}
+
+#[test]
 fn of_an_outage_every_node_is_told_by_the_one_that_leads_and_of_its_end() {
     let mut world = World::cluster(44, 6);
     let leader = world.leader().unwrap();

@@ -71,7 +71,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::PARTITIONS_MOVE;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::FORGET;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -86,4 +86,7 @@ impl SemanticsVersion {
     pub const MAP_DIFFERENCES: SemanticsVersion = SemanticsVersion(6);
     /// From these rules on groups are added to those that a cluster was founded with, and partitions move between groups.
     pub const PARTITIONS_MOVE: SemanticsVersion = SemanticsVersion(7);
+    /// From these rules on an operator may have a node forget what it keeps of a group, and has nodes replaced together. Entries of groups of
+    /// keys are as before.
+    pub const FORGET: SemanticsVersion = SemanticsVersion(8);
 }

@@ -574,6 +574,7 @@ fn pace(settings: &Settings) -> Pace {
         .map(|secs| Duration::from_secs(secs.into()));
     Pace {
         replace_after: replace_after.unwrap_or(Duration::MAX),
+        learners_of_node_max: settings.move_concurrency as usize,
         ..Pace::default()
     }
 }

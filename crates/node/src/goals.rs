@@ -4,12 +4,12 @@ use crate::meta::{Input, Results};
 use crate::status;
 use crate::view::View;
 use admin::{
-    ClusterView, DrainPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list, replaceable,
-    stoppable,
+    ClusterView, DrainPlan, ForgetPlan, GoalError, GoalRequest, GoalsSet, MovePlan, NodeLoad, known, list,
+    replaceable, replaceable_zone, stoppable,
 };
 use control::{Factor, Failure, GroupRef, MetaCommand, MetaOutcome, MetaRefusal, NodeGoal, RebalancePlan};
 use gateway::Shared;
-use ids::{Boot, GroupCount, NodeId, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, NodeId, SemanticsVersion};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 /// Why as many replicas cannot be.
 const TOO_FEW_TO_RESIZE: &str = "there are fewer nodes that stay, and are not given up, than each group would have replicas, and each replica \
      needs a node of its own. Have other nodes join first (chorale server --join ...)";
+
+/// Why what was looked at is not what there is.
+const BEGUN_ANEW: &str = "the group has begun anew since it was looked at, or is not there: look at chorale admin status, and try again";
 
 /// What is said of a node that ends before it has an answer.
 const STOPS: &str = "the node stops";
@@ -94,6 +97,26 @@ pub(crate) fn set(
                 with: with.map(NodeId),
             }
         }
+        GoalRequest::ReplaceZone { zone } => {
+            let nodes = replaceable_zone(&seen, zone)?;
+            MetaCommand::ReplaceTogether {
+                boots: nodes.into_iter().map(|node| boot_of(&seen, node)).collect(),
+            }
+        }
+        GoalRequest::Forget {
+            node,
+            group,
+            generation,
+        } => {
+            if ForgetPlan::of(&seen, *node, *group)?.generation != *generation {
+                return Err(GoalError::Refused(BEGUN_ANEW.to_owned()));
+            }
+            MetaCommand::Forget {
+                group: GroupRef::Data(GroupId::new(*group)),
+                node: NodeId(*node),
+                generation: *generation,
+            }
+        }
     };
     tracing::warn!(?request, "an operator wants this of nodes");
     let (reply, results) = mpsc::channel();
@@ -107,9 +130,9 @@ pub(crate) fn set(
     match results.into_iter().next() {
         Some(Ok(MetaOutcome::Set { version })) => Ok(GoalsSet { epoch: Some(version) }),
         Some(Ok(_)) => Ok(GoalsSet::default()),
-        Some(Err(Failure::Refused(MetaRefusal::TooFew))) if matches!(request, GoalRequest::Resize { .. }) => {
-            Err(GoalError::Refused(TOO_FEW_TO_RESIZE.to_owned()))
-        }
+        Some(Err(Failure::Refused(refusal))) => Err(GoalError::Refused(
+            words_for(request, refusal).map_or_else(|| words(refusal), str::to_owned),
+        )),
         Some(Err(failure)) => Err(error_of(failure)),
         None => Err(not_known(STOPS)),
     }
@@ -201,6 +224,32 @@ fn error_of(failure: Failure) -> GoalError {
         ),
         Failure::Unknown => not_known("the meta group does not answer"),
     }
+}
+
+/// The same, where it means something of its own to what was asked for.
+fn words_for(request: &GoalRequest, refusal: MetaRefusal) -> Option<&'static str> {
+    Some(match (request, refusal) {
+        (GoalRequest::Resize { .. }, MetaRefusal::TooFew) => TOO_FEW_TO_RESIZE,
+        (GoalRequest::Forget { .. } | GoalRequest::ReplaceZone { .. }, MetaRefusal::Semantics) => {
+            "entries follow a semantics version that does not know this yet, as chorale admin status says: it comes by itself, or by chorale \
+             admin raise-semantics"
+        }
+        (GoalRequest::Forget { .. }, MetaRefusal::AtRisk) => {
+            "nobody leads the group, as far as the one that leads the meta group has heard, and what the node keeps may be all that is left: \
+             bring back its nodes, or see what chorale admin recover can do for it"
+        }
+        (GoalRequest::Forget { .. }, MetaRefusal::InUse) => {
+            "the node votes in the group, which needs what it has: chorale admin drain has another one vote in its place"
+        }
+        (GoalRequest::Forget { .. }, MetaRefusal::NotNeeded) => {
+            "the node keeps nothing of the group any more: there is nothing to forget"
+        }
+        (GoalRequest::Forget { .. }, MetaRefusal::Unknown) => BEGUN_ANEW,
+        (GoalRequest::ReplaceZone { .. }, MetaRefusal::InUse) => {
+            "one of the zone's nodes is heard by the one that leads the meta group: a zone is replaced if all of it is down"
+        }
+        _ => return None,
+    })
 }
 
 fn words(refusal: MetaRefusal) -> String {

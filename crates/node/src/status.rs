@@ -142,6 +142,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             // A clock that was set back says nothing of it.
             is_new: id == me && (0..NEW_MILLIS).contains(&clock::now().0.saturating_sub(shared.started_at)),
             is_leaving: site.goal.is_draining(),
+            is_replaced: site.is_fenced,
             goal: match id == me && view.has_left() {
                 true => GoalView::Left,
                 false => goal_view(site.goal),

@@ -115,6 +115,8 @@ fields! {
     replication_factor: ReplicationFactor = "rf";
     /// `None`: a node that is away is waited for.
     replace_after_secs: Option<u32> = "replace-after";
+    /// Replicas that are filled on one node at a time.
+    move_concurrency: u32 = "move-concurrency";
     /// Bytes a second. 0: no limit.
     move_bandwidth: u64 = "move-bandwidth";
     /// `None`: there is no place for backups that the cluster takes by itself.

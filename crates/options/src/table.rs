@@ -401,6 +401,17 @@ const WORKING: &[Parameter] = &[
     .restart(),
     Parameter::new(
         Section::Cluster,
+        "move-concurrency",
+        integer(1, 64),
+        "2",
+        "Replicas that are filled on one node at a time, because nodes join, leave or are replaced; of groups up to a megabyte, 32 more. The next \
+         waits. What the node says that leads the meta group holds for all.",
+    )
+    .flag()
+    .unit("replicas")
+    .restart(),
+    Parameter::new(
+        Section::Cluster,
         "move-bandwidth",
         memory(0),
         "100mb",

@@ -191,12 +191,13 @@ fn the_ports_must_differ_unless_the_system_chooses() {
 
 #[test]
 fn a_node_that_joins_can_be_reached_by_the_others() {
-    let file = "join = [\"a:7389\", \"[::1]:7389\"]\nrf = 3\nreplace-after = 0\n";
+    let file = "join = [\"a:7389\", \"[::1]:7389\"]\nrf = 3\nreplace-after = 0\nmove-concurrency = 5\n";
     let settings = load(&sources(&[], &[], file)).unwrap();
     let peers: Vec<String> = settings.join.iter().map(ToString::to_string).collect();
     assert_eq!(peers, ["a:7389", "[::1]:7389"]);
     assert_eq!(settings.replication_factor, options::ReplicationFactor::Three);
     assert_eq!(settings.replace_after_secs, None);
+    assert_eq!(settings.move_concurrency, 5);
     assert_eq!(
         problems(&sources(&[("peer-port", "0")], &[], file)),
         [r#"peer-port: found "0": must not be 0 with join: the other nodes have to reach this one"#]

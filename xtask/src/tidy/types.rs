@@ -26,7 +26,7 @@ const EDGE: &str = "what a thread of a node has of the system, which its loop go
 /// Structs with more fields: crate, name, how many, why.
 const LARGE: &[(&str, &str, usize, &str)] = &[
     ("admin", "ClusterView", 19, FACTS),
-    ("admin", "NodeView", 17, FACTS),
+    ("admin", "NodeView", 18, FACTS),
     ("admin", "TransactionsView", 17, FACTS),
     ("command", "Spec", 15, FACTS),
     ("consensus", "RaftNode", 33, PARTS),

@@ -1,12 +1,12 @@
 //! Nodes are emptied and leave, as an operator wants, while clients of every node go on.
 
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use blackbox::{Client, Cluster, Value, chorale_binary, eventually};
+use blackbox::{Client, Cluster, Value, eventually, http_get};
 
 /// Some in each worker, few enough for processes that were built for tests.
 const GROUPS: usize = 16;
@@ -18,15 +18,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(3);
 const KEYS: u64 = 50;
 
 pub(crate) fn admin(cluster: &Cluster, node: usize, words: &str) -> Output {
-    let output = match words {
-        "status" => {
-            let address = cluster.admin_address(node).to_string();
-            let mut command = Command::new(chorale_binary());
-            command.args(["admin", "status", &address]).output()
-        }
-        _ => cluster.admin(node, words),
-    };
-    output.expect("the binary runs")
+    cluster.admin(node, words).expect("the binary runs")
 }
 
 /// What it says, if it ends with this status.
@@ -201,11 +193,141 @@ fn a_drain_that_cannot_go_on_says_why_and_goes_on_when_that_is_mended() {
     });
     let plan = says(&admin(&cluster, 1, "replace 4"), 0);
     assert!(plan.contains("Nothing was done."), "{plan}");
-    says(&admin(&cluster, 1, "replace 4 --with 1 --confirm"), 0);
+    let done = says(&admin(&cluster, 1, "replace 4 --with 1 --confirm --wait"), 0);
+    assert!(done.contains("Others have what node 4 had."), "{done}");
     eventually("node 1 has what node 4 had", || {
         let placed = cluster.look(1).expect("it answers");
         placed.replicas.iter().all(|group| {
             group.iter().filter(|stop| stop.2).count() == 3 && group.iter().all(|stop| stop.0 != killed)
         })
     });
+}
+
+/// By group, who leads it and which nodes keep what they held before it began anew; and which say that they have something of it aside.
+fn kept_of_groups(cluster: &Cluster, node: usize) -> Vec<(Option<u64>, Vec<u64>, Vec<u64>)> {
+    let page = http_get(cluster.admin_address(node), "/cluster").expect("it answers");
+    let page: serde_json::Value = serde_json::from_str(&page.body).expect("it is JSON");
+    let groups = page["groups"].as_array().expect("there are groups").iter();
+    let numbers = |all: &serde_json::Value, name: &str| -> Vec<u64> {
+        let all = all.as_array().into_iter().flatten();
+        all.filter_map(|one| {
+            if name.is_empty() {
+                one.as_u64()
+            } else {
+                one[name].as_u64()
+            }
+        })
+        .collect()
+    };
+    let of_group = |group: &serde_json::Value| {
+        (
+            group["leader"].as_u64(),
+            numbers(&group["former"], ""),
+            numbers(&group["recovery_sources"], "node"),
+        )
+    };
+    groups.map(of_group).collect()
+}
+
+#[test]
+fn what_a_node_keeps_of_a_group_that_began_anew_is_forgotten_at_an_operators_word() {
+    let mut cluster = Cluster::new(4);
+    cluster.flag("durability", "memory");
+    cluster.flag("replace-after", "0");
+    cluster.grow(4);
+    cluster.wait_until_grown();
+    says(&admin(&cluster, 1, "set-rf 4 --confirm --wait"), 0);
+    let mut client = cluster.client(1);
+    (0..KEYS).for_each(|key| client.run_ok(&format!("SET key:{key} {key}")));
+    // Two of four have lost all that they had: there is no majority, and two have everything.
+    for node in [2, 3] {
+        cluster.kill(node);
+    }
+    for node in [2, 3] {
+        cluster.restart(node);
+        cluster.wait_until_ready(node);
+    }
+    says(&admin(&cluster, 1, "set-rf 3 --confirm"), 0);
+    says(&admin(&cluster, 1, "drain 1 --confirm"), 0);
+    let count = kept_of_groups(&cluster, 1).len();
+    eventually("each group can begin anew", || {
+        let plan = says(&admin(&cluster, 1, "recover"), 0);
+        plan.matches("would begin anew with what node").count() == count
+    });
+    eventually("the meta group has another voter in its place", || {
+        let page = http_get(cluster.admin_address(1), "/cluster").expect("it answers");
+        let page: serde_json::Value = serde_json::from_str(&page.body).expect("it is JSON");
+        let mut voters = page["meta_nodes"].as_array().into_iter().flatten();
+        voters.all(|node| node.as_u64() != Some(1))
+    });
+    // One that is to have replicas is away, so that no group has all its voters again.
+    cluster.kill(3);
+    let begun = says(&admin(&cluster, 1, "recover --confirm"), 0);
+    assert!(begun.contains(&format!("Begun anew: {count} groups.")), "{begun}");
+    let keeps = |node: usize| -> Vec<usize> {
+        let groups = kept_of_groups(&cluster, node);
+        let its = groups.iter().enumerate().filter(|(_, (leader, former, said))| {
+            leader.is_some() && former.contains(&1) && said.contains(&1)
+        });
+        its.map(|(number, _)| number).collect()
+    };
+    let mut kept = Vec::new();
+    eventually("it keeps what the groups have not begun with", || {
+        kept = keeps(1);
+        let groups = kept_of_groups(&cluster, 1);
+        let is_led = |(leader, former, said): &(Option<u64>, Vec<u64>, Vec<u64>)| {
+            leader.is_some() && former.contains(&1) == said.contains(&1)
+        };
+        groups.iter().all(is_led) && !kept.is_empty()
+    });
+    let jobs = says(&admin(&cluster, 1, "jobs"), 0);
+    assert!(
+        jobs.contains("drain-1") && jobs.contains("may need what node 1 keeps of them"),
+        "{jobs}"
+    );
+
+    let first = kept[0];
+    let refused = says(&admin(&cluster, 1, &format!("forget 2 {first} --confirm")), 2);
+    assert!(refused.contains("votes in group"), "{refused}");
+    let refused = says(&admin(&cluster, 1, &format!("forget 4 {first} --confirm")), 2);
+    assert!(refused.contains("There is nothing to forget"), "{refused}");
+    let plan = says(&admin(&cluster, 1, &format!("forget 1 {first}")), 0);
+    assert!(
+        plan.contains("Node 1 keeps what it held") && plan.contains("Nothing was done."),
+        "{plan}"
+    );
+    assert_eq!(keeps(1), kept, "a plan changes nothing");
+    for group in &kept {
+        let done = says(&admin(&cluster, 1, &format!("forget 1 {group} --confirm")), 0);
+        assert!(
+            done.contains(&format!("Node 1 keeps nothing of group {group}")),
+            "{done}"
+        );
+    }
+    // The node itself says so, and others believe it.
+    for node in [0, 1] {
+        eventually("it has nothing of them aside any more", || {
+            let groups = kept_of_groups(&cluster, node);
+            let is_kept = |group: &&usize| {
+                let (_, former, said) = &groups[**group];
+                former.contains(&1) || said.contains(&1)
+            };
+            !kept.iter().any(|group| is_kept(&group))
+        });
+    }
+    let refused = says(&admin(&cluster, 1, &format!("forget 1 {first} --confirm")), 2);
+    assert!(refused.contains("There is nothing to forget"), "{refused}");
+    for key in 0..KEYS {
+        let expected = Value::bulk(key.to_string());
+        eventually("nothing is lost", || {
+            cluster.client(1).run(&format!("GET key:{key}")) == expected
+        });
+    }
+    // Nothing of it is in the way of the node's end; nor is anything else, unless a group has begun anew on that node.
+    if kept.len() < count {
+        cluster.restart(3);
+        cluster.wait_until_ready(3);
+    }
+    let done = says(&admin(&cluster, 1, "drain 1 --leave --confirm --wait"), 0);
+    assert!(done.contains("Node 1 has left."), "{done}");
 }

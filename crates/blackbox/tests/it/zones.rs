@@ -110,6 +110,67 @@ fn the_loss_of_a_zone_loses_nothing_and_its_nodes_are_waited_for() {
 }
 
 #[test]
+fn a_zone_that_will_not_come_back_is_replaced_as_a_whole_or_not_at_all() {
+    let mut cluster = Cluster::new(8);
+    cluster.flag("durability", "memory");
+    cluster.flag("replace-after", "0");
+    for (node, zone) in ZONES.iter().enumerate() {
+        cluster.begin(&["--zone", zone]);
+        cluster.wait_until_ready(node);
+    }
+    eventually("every group is in each zone once", || {
+        is_in_each_zone_once(&cluster.wait_until_grown())
+    });
+    let mut client = cluster.client(4);
+    (0..200).for_each(|key| client.run_ok(&format!("SET key:{key} {key}")));
+    cluster.kill(0);
+    eventually("it is known to be down", || {
+        status(&cluster, 2).contains("not heard of: 1")
+    });
+    let refused = said(&admin(&cluster, 2, "replace --zone a --confirm --wait"), 2);
+    assert!(refused.contains("node 2 of zone a is up"), "{refused}");
+    let refused = said(&admin(&cluster, 2, "replace --zone d --confirm"), 2);
+    assert!(refused.contains("there are a b c"), "{refused}");
+    let are_replaced = || {
+        let page = http_get(cluster.admin_address(2), "/cluster").expect("it answers");
+        page.body.matches("\"is_replaced\": true").count()
+    };
+    assert_eq!(are_replaced(), 0, "not one of them alone");
+    cluster.kill(1);
+    eventually("others lead what these led", || {
+        let seen = cluster.look(2).unwrap_or_default();
+        let is_led = |leader: &Option<usize>| leader.is_some_and(|leader| leader > 1);
+        status(&cluster, 2).contains("not heard of: 1, 2") && seen.leaders.iter().all(is_led)
+    });
+    let plan = said(&admin(&cluster, 2, "replace --zone a"), 0);
+    assert!(
+        plan.contains("Node 1 2 are down") && plan.contains("Nothing was done."),
+        "{plan}"
+    );
+    assert_eq!(holders(&cluster, 2), [0, 1, 2, 3, 4]);
+    let done = said(&admin(&cluster, 2, "replace --zone a --confirm --wait"), 0);
+    assert!(done.contains("Others have what node 1 2 had."), "{done}");
+    assert_eq!(holders(&cluster, 2), [2, 3, 4]);
+    let page = http_get(cluster.admin_address(2), "/cluster").expect("it answers");
+    assert_eq!(
+        page.body.matches("\"is_replaced\": true").count(),
+        2,
+        "{}",
+        page.body
+    );
+    assert!(said(&admin(&cluster, 2, "jobs"), 0).starts_with("Nobody wants anything"));
+    (0..200).for_each(|key| {
+        assert_eq!(
+            client.run(&format!("GET key:{key}")),
+            Value::bulk(key.to_string())
+        )
+    });
+    // Should it come back all the same, it begins anew.
+    cluster.restart(0);
+    eventually("it gets its share", || holders(&cluster, 2) == [0, 2, 3, 4]);
+}
+
+#[test]
 fn a_node_that_starts_in_another_zone_keeps_what_it_has() {
     let mut cluster = Cluster::start(5, 8);
     let before = cluster.wait_until_grown();

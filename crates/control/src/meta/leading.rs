@@ -200,6 +200,21 @@ impl Voter {
             let mut named = others.filter(|(_, node)| node.boot == *boot);
             return named.any(|(id, _)| is_there(*id)).then_some(MetaRefusal::InUse);
         }
+        if let MetaCommand::ReplaceTogether { boots } = command {
+            let mut named = others.filter(|(_, node)| boots.contains(&node.boot));
+            return named.any(|(id, _)| is_there(*id)).then_some(MetaRefusal::InUse);
+        }
+        if let MetaCommand::Forget {
+            group, generation, ..
+        } = command
+        {
+            // A group that nobody leads may begin anew with what is to be forgotten, whatever was reported of it last.
+            let is_own = agent.own.groups.get(group);
+            let leads = is_own.is_some_and(|own| own.report.generation >= *generation);
+            let is_led = |leader_state: &LeaderState| leader_state.is_led(*group, *generation, now);
+            let is_led = leads || self.leader_state().is_some_and(is_led);
+            return (!is_led).then_some(MetaRefusal::AtRisk);
+        }
         let MetaCommand::Join { token, announcement } = command else {
             return None;
         };

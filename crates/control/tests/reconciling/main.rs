@@ -21,7 +21,6 @@ use std::time::Duration;
 
 const PACE: Pace = Pace {
     splits: false,
-    learners_max: 6,
     learners_of_node_max: 2,
     light_learners_of_node_max: 4,
     transfers_max: 4,
@@ -1851,7 +1850,7 @@ fn what_is_under_way_keeps_the_pace() {
         world.join();
     }
     world.is_troubled = false;
-    let mut most_light = 0;
+    let (mut most_heavy, mut most_light) = (0, 0);
     for _ in 0..500 {
         world.live_on();
         let (state, groups) = (&world.state, &world.groups);
@@ -1866,7 +1865,7 @@ fn what_is_under_way_keeps_the_pace() {
             let learners = learners.filter(|member| !groups[&name].caught_up.contains(&member.incarnation));
             filling.extend(learners.map(|member| member.node));
         }
-        assert!(heavy.len() <= PACE.learners_max);
+        most_heavy = most_heavy.max(heavy.len());
         most_light = most_light.max(light.len());
         for node in world.nodes.keys() {
             let on_node = |filling: &[NodeId]| filling.iter().filter(|other| *other == node).count();
@@ -1875,9 +1874,14 @@ fn what_is_under_way_keeps_the_pace() {
         }
         world.reconcile();
     }
+    let joined = world.nodes.len() - 1;
     assert!(
-        most_light > PACE.learners_max,
-        "light groups do not wait for heavy ones"
+        most_heavy > PACE.learners_of_node_max * (joined - 2),
+        "nodes do not wait for each other: {most_heavy}"
+    );
+    assert!(
+        most_light > PACE.learners_of_node_max * joined,
+        "light groups do not wait for heavy ones: {most_light}"
     );
     world.converge();
 }

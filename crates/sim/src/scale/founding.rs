@@ -88,7 +88,6 @@ pub(super) fn found(nodes: usize, groups: u16) -> Founded {
 /// Nobody waits for anything.
 const PACE: Pace = Pace {
     splits: false,
-    learners_max: usize::MAX,
     learners_of_node_max: usize::MAX,
     light_learners_of_node_max: usize::MAX,
     transfers_max: usize::MAX,
