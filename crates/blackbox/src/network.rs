@@ -8,7 +8,6 @@
 //! A node is cut off from another by a route that swallows what it sends there: one way alone, and without a filter, so
 //! that nothing but `ip` is needed. Clients reach every node always: what they see is what is tested.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,9 @@ use crate::server::serial;
 /// Nodes that one network has addresses for.
 const NODES_MAX: usize = 199;
 
+/// Where the bridge itself is.
+const BRIDGE: u8 = 254;
+
 /// What the names of all bridges and namespaces begin with. Interfaces have at most 15 letters.
 const NAME: &str = "chb";
 
@@ -27,9 +29,8 @@ const NAME: &str = "chb";
 pub(crate) struct Network {
     name: String,
     subnet: [u8; 2],
-    nodes: usize,
-    /// How often each node was given another address.
-    moves: BTreeMap<usize, usize>,
+    /// The last number of each node's address.
+    nodes: Vec<u8>,
     /// What names mean, as in a file of hosts.
     names: String,
 }
@@ -45,19 +46,23 @@ impl Network {
         let network = Network {
             name: format!("{NAME}{:x}", number & 0xf_ffff),
             subnet,
-            nodes: 0,
-            moves: BTreeMap::new(),
+            nodes: Vec::new(),
             names: String::new(),
         };
         let bridge = &network.name;
         ip(&format!("link add {bridge} type bridge"))?;
-        ip(&format!("addr add {}/24 dev {bridge}", network.address(253)))?;
+        ip(&format!("addr add {}/24 dev {bridge}", network.at(BRIDGE)))?;
         ip(&format!("link set {bridge} up"))?;
         Ok(network)
     }
 
+    fn at(&self, last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.subnet[0], self.subnet[1], last)
+    }
+
+    /// Where a node is now.
     fn address(&self, node: usize) -> Ipv4Addr {
-        Ipv4Addr::new(10, self.subnet[0], self.subnet[1], node as u8 + 1)
+        self.at(self.nodes[node])
     }
 
     fn namespace(&self, node: usize) -> String {
@@ -66,14 +71,15 @@ impl Network {
 
     /// Another namespace, and its address.
     pub(crate) fn add(&mut self) -> Result<Ipv4Addr, String> {
-        let node = self.nodes;
+        let node = self.nodes.len();
         if node == NODES_MAX {
             return Err(format!("a network has at most {NODES_MAX} nodes"));
         }
-        let (bridge, namespace, address) = (&self.name, self.namespace(node), self.address(node));
+        let (bridge, namespace) = (&self.name, self.namespace(node));
         let outside = format!("{bridge}v{node}");
         ip(&format!("netns add {namespace}"))?;
-        self.nodes += 1;
+        self.nodes.push(node as u8 + 1);
+        let address = self.address(node);
         ip(&format!(
             "link add {outside} type veth peer name inside netns {namespace}"
         ))?;
@@ -81,33 +87,32 @@ impl Network {
         ip(&format!("-n {namespace} link set lo up"))?;
         ip(&format!("-n {namespace} addr add {address}/24 dev inside"))?;
         ip(&format!("-n {namespace} link set inside up"))?;
-        // As a machine has one: it tells which address the machine is reached at.
-        ip(&format!(
-            "-n {namespace} route add default via {}",
-            self.address(253)
-        ))?;
+        self.route_default(node)?;
         self.write_names(node)?;
         Ok(address)
     }
 
-    /// Gives a node another address, in place of the one that it has.
+    /// As a machine has one: it tells which address the machine is reached at.
+    fn route_default(&self, node: usize) -> Result<(), String> {
+        let (namespace, bridge) = (self.namespace(node), self.at(BRIDGE));
+        ip(&format!("-n {namespace} route add default via {bridge}"))
+    }
+
+    /// Gives a node another address, in place of the one that it has: the lowest behind those of nodes that stay which nobody has, so that
+    /// it may be one that another node had before.
     pub(crate) fn readdress(&mut self, node: usize) -> Result<Ipv4Addr, String> {
-        let moves = self.moves.entry(node).or_default();
-        *moves += 1;
-        // Behind the addresses of those that stay.
-        let address = Ipv4Addr::new(
-            10,
-            self.subnet[0],
-            self.subnet[1],
-            200 + (node * 8 + *moves) as u8,
-        );
-        let namespace = self.namespace(node);
+        let mut free = NODES_MAX as u8 + 1..BRIDGE;
+        let last = free.find(|last| !self.nodes.contains(last));
+        self.nodes[node] = last.ok_or("all addresses are taken")?;
+        let (namespace, address) = (self.namespace(node), self.address(node));
         ip(&format!("-n {namespace} addr flush dev inside"))?;
         ip(&format!("-n {namespace} addr add {address}/24 dev inside"))?;
-        ip(&format!(
-            "-n {namespace} route add default via {}",
-            self.address(253)
-        ))?;
+        self.route_default(node)?;
+        // A machine announces itself at an address that is new to it. Without that, others would send to whoever had it before.
+        ip(&format!("neigh flush dev {}", self.name))?;
+        for other in 0..self.nodes.len() {
+            ip(&format!("-n {} neigh flush dev inside", self.namespace(other)))?;
+        }
         Ok(address)
     }
 
@@ -115,7 +120,7 @@ impl Network {
     pub(crate) fn set_names(&mut self, names: &[(String, Ipv4Addr)]) -> Result<(), String> {
         let lines = names.iter().map(|(name, address)| format!("{address} {name}\n"));
         self.names = lines.collect();
-        (0..self.nodes).try_for_each(|node| self.write_names(node))
+        (0..self.nodes.len()).try_for_each(|node| self.write_names(node))
     }
 
     /// Writes what `ip netns exec` shows to a program in place of the machine's own: to those that run, too, as it is the same file.
@@ -161,7 +166,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         // The interfaces of a namespace go with it.
-        for node in 0..self.nodes {
+        for node in 0..self.nodes.len() {
             let _ = ip(&format!("netns del {}", self.namespace(node)));
             let _ = fs::remove_dir_all(self.names_of(node));
         }
