@@ -211,6 +211,20 @@ pub(crate) const TEST: &[&Stage] = &[
         },
     },
     &Stage {
+        name: "growth",
+        what: "a cluster of 1, 3, 4 and 3 nodes under load, then the same with a node killed in each step, and what the clients saw judged; without namespaces it says so, and the nodes share an address",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let growth = |words: &[&str]| {
+                let run =
+                    Program::new("cargo run --locked -p blackbox --bin growth -- --sizes 1,3,4,3 --calm 2");
+                let run = words.iter().fold(run, |run, &word| run.word(word));
+                Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
+            };
+            vec![growth(&[]), growth(&["--kills"])]
+        },
+    },
+    &Stage {
         name: "bank",
         what: "transfers, and a job queue, on three nodes that are killed and paused; requests that are sent again",
         needs: &["packages", "build"],

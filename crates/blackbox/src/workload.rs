@@ -1,7 +1,7 @@
 //! Clients that read and write while something happens to the cluster, and write down what they saw.
 //!
 //! Each has one connection and one command under way. A client that does not know what became of a command notes so and
-//! goes on as another process, on another connection, to the next node. Keys are registers, counters and growing lists,
+//! goes on as another process, on another connection; which node it turns to is the matter of `workload/route.rs`. Keys are registers, counters and growing lists,
 //! by a letter; new ones are taken all the time, so that each has a history that can be checked, and at the end all of
 //! them are read once more: what was acknowledged and is not there then is found.
 
@@ -10,11 +10,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use history::{Answer, Call, History, Process, Recorder};
 
-use crate::{Client, Prng, Value};
+use crate::{Prng, Value};
+
+pub(crate) mod route;
+
+use route::{Nodes, Route};
 
 /// Calls after which other keys are taken.
 const GENERATION: usize = 2_000;
@@ -91,12 +95,11 @@ impl Seen {
 }
 
 struct Shared {
-    addresses: Mutex<Vec<SocketAddr>>,
+    nodes: Arc<Nodes>,
     recorder: Mutex<Recorder>,
     keys: Mutex<BTreeSet<String>>,
     seen: Mutex<Seen>,
     times: Mutex<Vec<Timed>>,
-    start: Instant,
     is_over: AtomicBool,
     processes: AtomicU32,
     values: AtomicI64,
@@ -118,12 +121,11 @@ impl Workload {
     pub fn start(addresses: Vec<SocketAddr>, mixture: Mixture) -> Self {
         assert!(!addresses.is_empty(), "clients need a node");
         let shared = Arc::new(Shared {
-            addresses: Mutex::new(addresses),
+            nodes: Arc::new(Nodes::new(addresses)),
             recorder: Mutex::default(),
             keys: Mutex::default(),
             seen: Mutex::default(),
             times: Mutex::default(),
-            start: Instant::now(),
             is_over: AtomicBool::new(false),
             processes: AtomicU32::new(0),
             values: AtomicI64::new(0),
@@ -132,33 +134,38 @@ impl Workload {
         let threads = (0..shared.mixture.clients)
             .map(|number| {
                 let shared = shared.clone();
-                thread::spawn(move || Hand::new(&shared, number).work())
+                thread::spawn(move || Hand::new(&shared, number, None, number).work())
             })
             .collect();
         Workload { shared, threads }
     }
 
-    /// Clients that connect from now on use this node too, and one client goes there at once.
+    /// Clients that connect from now on use this node too, and another client belongs to it: while it does not serve, that client goes
+    /// elsewhere.
     pub fn extend(&mut self, address: SocketAddr) {
-        let place = {
-            let mut addresses = lock(&self.shared.addresses);
-            addresses.push(address);
-            addresses.len() - 1
-        };
+        let place = self.shared.nodes.add(address);
+        // Those of one node make choices of their own.
+        let number = self.threads.len();
         let shared = self.shared.clone();
-        self.threads
-            .push(thread::spawn(move || Hand::new(&shared, place).work()));
+        self.threads.push(thread::spawn(move || {
+            Hand::new(&shared, number, Some(address), place).work();
+        }));
     }
 
     /// Clients go to this node no more, and those that are there leave it before their next command: it is about to go.
     pub fn leave(&mut self, address: SocketAddr) {
-        lock(&self.shared.addresses).retain(|known| *known != address);
+        self.shared.nodes.remove(address);
+    }
+
+    /// The nodes, for clients of another load.
+    pub(crate) fn nodes(&self) -> Arc<Nodes> {
+        self.shared.nodes.clone()
     }
 
     /// How long the clients have been at work.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        self.shared.start.elapsed()
+        self.shared.nodes.elapsed()
     }
 
     /// What was kept of each command since this was last asked, in the order of the answers.
@@ -193,7 +200,7 @@ impl Workload {
             thread.join().expect("a client does not panic");
         }
         let keys = std::mem::take(&mut *lock(&self.shared.keys));
-        let mut hand = Hand::new(&self.shared, 0);
+        let mut hand = Hand::new(&self.shared, 0, None, 0);
         for key in keys {
             let read = match key.as_bytes().first() {
                 Some(b'r') => Call::Get,
@@ -218,30 +225,23 @@ struct Hand<'a> {
     shared: &'a Shared,
     prng: Prng,
     process: Process,
-    /// The node that it turns to next, counted without end.
-    place: usize,
-    connection: Option<(SocketAddr, Client)>,
+    route: Route,
 }
 
 impl Hand<'_> {
-    fn new(shared: &Shared, number: usize) -> Hand<'_> {
+    /// `place` is that of the node that it turns to first, if it has none of its own.
+    fn new(shared: &Shared, number: usize, home: Option<SocketAddr>, place: usize) -> Hand<'_> {
+        let seed = shared.mixture.seed.wrapping_mul(1_000_003);
         Hand {
             shared,
-            prng: Prng::new(
-                shared
-                    .mixture
-                    .seed
-                    .wrapping_mul(1_000_003)
-                    .wrapping_add(number as u64),
-            ),
+            prng: Prng::new(seed.wrapping_add(number as u64)),
             process: Process(shared.processes.fetch_add(1, Ordering::Relaxed)),
-            place: number,
-            connection: None,
+            route: Route::new(home, place, shared.mixture.patience),
         }
     }
 
     fn now(&self) -> u64 {
-        self.shared.start.elapsed().as_nanos() as u64
+        self.shared.nodes.elapsed().as_nanos() as u64
     }
 
     fn work(&mut self) {
@@ -268,10 +268,9 @@ impl Hand<'_> {
 
     /// One command; true if it was carried out.
     fn carry_out(&mut self, key: &str, call: Call) -> bool {
-        let addresses = &self.shared.addresses;
-        let kept = self.connection.take();
-        let kept = kept.filter(|(address, _)| lock(addresses).contains(address));
-        let Some((address, mut connection)) = kept.or_else(|| self.connect()) else {
+        let nodes = &self.shared.nodes;
+        let Some((address, mut connection)) = self.route.take(nodes) else {
+            lock(&self.shared.seen).unreachable += 1;
             thread::sleep(Duration::from_millis(20));
             return false;
         };
@@ -280,19 +279,24 @@ impl Hand<'_> {
         let words = words(key, call);
         let reply = connection.try_command(&words);
         let answer = match &reply {
-            Err(_) => {
+            Err(error) => {
                 lock(&self.shared.seen).lost += 1;
+                nodes.failed(
+                    address,
+                    Duration::from_nanos(invoked),
+                    format!("no answer: {error}"),
+                );
                 Answer::Unknown
             }
             Ok(reply) => {
-                self.connection = Some((address, connection));
-                self.judge(call, reply)
+                self.route.keep(address, connection);
+                self.judge(call, reply, address, invoked)
             }
         };
         if answer == Answer::Unknown {
             // What was asked may still happen: another process does not claim that it asks afterwards.
             self.process = Process(self.shared.processes.fetch_add(1, Ordering::Relaxed));
-            self.connection = None;
+            self.route.hang_up();
             return false;
         }
         let now = self.now();
@@ -311,25 +315,7 @@ impl Hand<'_> {
         is_done
     }
 
-    fn connect(&mut self) -> Option<(SocketAddr, Client)> {
-        let address = {
-            let addresses = lock(&self.shared.addresses);
-            addresses[self.place % addresses.len()]
-        };
-        match Client::connect(address) {
-            Ok(mut client) => {
-                client.set_patience(self.shared.mixture.patience);
-                Some((address, client))
-            }
-            Err(_) => {
-                self.place += 1;
-                lock(&self.shared.seen).unreachable += 1;
-                None
-            }
-        }
-    }
-
-    fn judge(&self, call: Call, reply: &Value) -> Answer {
+    fn judge(&mut self, call: Call, reply: &Value, address: SocketAddr, invoked: u64) -> Answer {
         let answer = match (call, reply) {
             (_, Value::Error(_)) => None,
             (Call::Set(_), reply) => (*reply == Value::ok()).then_some(Answer::Done),
@@ -343,8 +329,13 @@ impl Hand<'_> {
         if let Some(answer) = answer {
             return answer;
         }
-        let mut seen = lock(&self.shared.seen);
         let text = reply.error().unwrap_or_else(|| format!("{reply:?} to {call:?}"));
+        let began = Duration::from_nanos(invoked);
+        self.shared.nodes.failed(address, began, text.clone());
+        if text.starts_with("LOADING") {
+            self.route.is_unserved();
+        }
+        let mut seen = lock(&self.shared.seen);
         let is_refused = ["CLUSTERDOWN", "TRYAGAIN", "LOADING", "MOVED"]
             .iter()
             .any(|word| text.starts_with(word));

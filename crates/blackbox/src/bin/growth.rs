@@ -9,16 +9,17 @@ const HELP: &str = "\
 usage: cargo run --release -p blackbox --bin growth -- [options]
 
 Lets a cluster grow and shrink while clients of every node read and write, and others have transactions over lists of any
-groups; then says how long commands took in each step, how many replicas moved, and judges what the clients saw. Without
-kills no command may fail. CHORALE_BIN names another binary to test.
+groups; then says how long commands took in each step, how many replicas moved, and judges what the clients saw. No command
+may fail but those of clients of a node that was killed, until it is back. CHORALE_BIN names another binary to test.
 
   --sizes N,N,..  numbers of nodes, one after the other            1,3,5,12,3
-  --calm SECONDS  how long nothing happens at each of them                 10
-  --kills         another node is killed in each step, and comes back
+  --calm SECONDS  how long nothing happens before and after each step       3
+  --p99-max RATIO it fails if the p99 of a step is more than so many times the larger one of the calms before and after it
+  --kills         a node is killed in each step, and comes back: any but one without which a group has no majority
   --groups N      how many groups it is founded with: more come by growth  12
   --workers N     workers of each node                                      2
   --durability D  memory, relaxed or strict                           relaxed
-  --seed N        what decides the commands, and who is killed              1
+  --seed N        what decides the commands, and who is killed when         1
   --json FILE     where to write all of it
   --loopback      no network namespaces: these take a privileged user and the program ip";
 
@@ -28,8 +29,12 @@ fn main() -> ExitCode {
         println!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let (growth, file) = match parse(words) {
-        Ok(parsed) => parsed,
+    let Asked {
+        growth,
+        file,
+        p99_max,
+    } = match parse(words) {
+        Ok(asked) => asked,
         Err(mistake) => {
             eprintln!("growth: {mistake}\n\n{HELP}");
             return ExitCode::from(2);
@@ -43,14 +48,25 @@ fn main() -> ExitCode {
         eprintln!("growth: cannot write {file}: {error}");
         return ExitCode::FAILURE;
     }
-    match outcome.is_good() {
+    let slow = p99_max.map_or_else(Vec::new, |p99_max| outcome.slow(p99_max));
+    if !slow.is_empty() {
+        eprintln!("growth: slower than --p99-max allows: {}", slow.join(", "));
+    }
+    match outcome.is_good() && slow.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
-fn parse(words: Vec<String>) -> Result<(Growth, Option<String>), String> {
-    let (mut growth, mut file) = (Growth::default(), None);
+/// What the command line asks for.
+struct Asked {
+    growth: Growth,
+    file: Option<String>,
+    p99_max: Option<f64>,
+}
+
+fn parse(words: Vec<String>) -> Result<Asked, String> {
+    let (mut growth, mut file, mut p99_max) = (Growth::default(), None, None);
     let mut words = words.into_iter();
     while let Some(name) = words.next() {
         match name.as_str() {
@@ -69,6 +85,10 @@ fn parse(words: Vec<String>) -> Result<(Growth, Option<String>), String> {
                     "--groups" => growth.groups = number(1, 1_024)?,
                     "--workers" => growth.workers = number(1, 64)?,
                     "--seed" => growth.seed = number(0, usize::MAX)? as u64,
+                    "--p99-max" => {
+                        let ratio = value.parse().ok().filter(|ratio| (1.0..=1_000.0).contains(ratio));
+                        p99_max = Some(ratio.ok_or("--p99-max is a number of 1 to 1000")?);
+                    }
                     "--json" => file = Some(value),
                     "--durability" if ["memory", "relaxed", "strict"].contains(&value.as_str()) => {
                         growth.durability = value;
@@ -79,7 +99,11 @@ fn parse(words: Vec<String>) -> Result<(Growth, Option<String>), String> {
             }
         }
     }
-    Ok((growth, file))
+    Ok(Asked {
+        growth,
+        file,
+        p99_max,
+    })
 }
 
 /// Of three or more nodes on it cannot go below three again: groups keep three replicas.
