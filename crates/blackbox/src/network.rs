@@ -21,6 +21,9 @@ const NODES_MAX: usize = 199;
 /// Where the bridge itself is.
 const BRIDGE: u8 = 254;
 
+/// Its address on the link, which is its alone.
+const BRIDGE_LINK: &str = "02:00:00:00:00:fe";
+
 /// What the names of all bridges and namespaces begin with. Interfaces have at most 15 letters.
 const NAME: &str = "chb";
 
@@ -50,7 +53,8 @@ impl Network {
             names: String::new(),
         };
         let bridge = &network.name;
-        ip(&format!("link add {bridge} type bridge"))?;
+        // Without one of its own it takes the lowest address of its ports, and another one whenever a lower one comes.
+        ip(&format!("link add {bridge} address {BRIDGE_LINK} type bridge"))?;
         ip(&format!("addr add {}/24 dev {bridge}", network.at(BRIDGE)))?;
         ip(&format!("link set {bridge} up"))?;
         Ok(network)
