@@ -21,7 +21,8 @@
 //!
 //! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
-//! From then on it does not try, even if it is told to: the two messages may have crossed.
+//! From then on it does not try, even if it is told to: the two messages may have crossed. When more is known of who hosts what, that
+//! worker is asked to have it try ([`WaitMessage::Recall`]), and pops nothing for it any more.
 //!
 //! **Groups with replicas on other nodes.** A client whose keys all are in one of them waits in the group's state
 //! (`keyspace/src/waiters.rs`): the entry that fills a key serves it. It is only remembered here, and the group is asked to
@@ -559,7 +560,15 @@ impl Blocking {
         let all = self.blocked.iter().filter(|(_, blocked)| waits(blocked));
         for token in all.map(|(token, _)| *token).collect::<Vec<u64>>() {
             let blocked = self.blocked.get_mut(&token).expect("it was found there");
-            let (reply_to, workers) = (blocked.reply_to, std::mem::take(&mut blocked.workers));
+            let reply_to = blocked.reply_to;
+            if blocked.is_served {
+                // Who pops for it may have done so already: then it must not try.
+                for worker in blocked.workers.clone() {
+                    self.tell_worker(cx, worker, WaitMessage::Recall { reply_to });
+                }
+                continue;
+            }
+            let workers = std::mem::take(&mut blocked.workers);
             self.leave_lines(cx, reply_to, &workers);
             self.try_again(cx, token);
         }
@@ -679,6 +688,7 @@ impl Blocking {
                 nanos,
             } => self.on_served(cx, reply_to, bytes, nanos),
             WaitMessage::Woken { reply_to } => self.on_woken(cx, reply_to),
+            WaitMessage::Recall { reply_to } => self.on_recall(cx, reply_to),
         }
     }
 
@@ -1009,6 +1019,13 @@ impl Blocking {
         let first = line.clone().next().filter(|first| !of_stream(first));
         let woken: Vec<u64> = first.into_iter().chain(line.filter(of_stream)).copied().collect();
         for arrival in woken {
+            self.wake(cx, arrival);
+        }
+    }
+
+    /// The worker of a client that waits here wants it to try. Nothing is popped for it from here on.
+    fn on_recall(&mut self, cx: &mut Context, reply_to: ReplyTo) {
+        if let Some(arrival) = self.waiter_of(reply_to) {
             self.wake(cx, arrival);
         }
     }

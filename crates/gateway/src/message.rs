@@ -205,6 +205,11 @@ pub enum WaitMessage {
         /// Its reply slot.
         reply_to: ReplyTo,
     },
+    /// Its worker wants it to try, because keys may be elsewhere by now: it is [woken](WaitMessage::Woken) if it was not answered yet.
+    Recall {
+        /// Its reply slot.
+        reply_to: ReplyTo,
+    },
 }
 
 /// A command in a mailbox batch: what [`Asked`] says of it, and its words, that the mailbox batch owns.

@@ -31,6 +31,7 @@ use crate::{Keyspace, WAITING_MAX};
 use codec::{DecodeError, Reader, Writer as _};
 use command::{BlockingCommand, BlockingPop, Command, ReplyError};
 use ids::{Boot, Db, GatewayId};
+use mutations::Mutation;
 use resp::{Protocol, ReplyWriter};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -229,7 +230,16 @@ impl Keyspace {
     /// Ends the waits of clients who wait for a key that does not belong here any more; where their answers go, and where the keys are.
     pub(crate) fn take_waiters_elsewhere(&mut self) -> Vec<(Origin, Vec<Moved>)> {
         let all = self.waiters.all.iter();
-        let elsewhere = |waiter: &Waiter| self.elsewhere(waiter.keys.iter().map(|(_, key)| &**key));
+        // Of a move, what it waits for may be here, and where it is to go not.
+        let elsewhere = |waiter: &Waiter| {
+            let read = Operations::read_one(&waiter.bytes, |operation| {
+                match mutations::is(Mutation::DestinationLeftBehind) {
+                    true => self.elsewhere(waiter.keys.iter().map(|(_, key)| &**key)),
+                    false => self.elsewhere_of(&operation),
+                }
+            });
+            read.expect("its bytes were read when it came")
+        };
         let found = all.map(|(arrival, waiter)| (*arrival, elsewhere(waiter)));
         let going: Vec<_> = found.filter(|(_, elsewhere)| !elsewhere.is_empty()).collect();
         let taken = going

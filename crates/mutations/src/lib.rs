@@ -229,6 +229,8 @@ pub enum Mutation {
     ResultsLeftBehind,
     /// Clients that wait for keys of a partition go on waiting where it was.
     WaitersLeftBehind,
+    /// A client whose element is to go to another key goes on waiting where that key is not any more.
+    DestinationLeftBehind,
     /// An absent key that is watched counts as unchanged where its partition has come from elsewhere.
     WatchLostAtMove,
     /// A group whose majority lost its power begins anew before its generation is over.
@@ -418,6 +420,7 @@ impl Mutation {
         Mutation::StepsNotPlaced,
         Mutation::ResultsLeftBehind,
         Mutation::WaitersLeftBehind,
+        Mutation::DestinationLeftBehind,
         Mutation::WatchLostAtMove,
         Mutation::OldReadTold,
         Mutation::LostLocksIgnored,

@@ -567,6 +567,28 @@ fn what_has_expired_is_not_there_again_and_what_is_named_is_not_carried_out_agai
 }
 
 #[test]
+fn who_waits_to_move_an_element_waits_where_both_keys_are() {
+    who_waits_to_move_an_element_is_sent_on();
+    breaks(
+        Mutation::DestinationLeftBehind,
+        who_waits_to_move_an_element_is_sent_on,
+    );
+}
+
+/// What it waits for stays, and where the element is to go does not.
+fn who_waits_to_move_an_element_is_sent_on() {
+    let mut all = Groups::new();
+    let (from, to) = (key_in(2, 0), key_in(1, 0));
+    let goes = all.groups[0].wait(&format!("BLMOVE {from} {to} LEFT RIGHT 0"));
+    let stays = all.groups[0].wait(&format!("BLMOVE {from} {from} LEFT RIGHT 0"));
+    all.move_it(1, 0);
+    assert_eq!(all.groups[0].late(goes), Some(gone(1, 1, 1)));
+    assert_eq!(all.groups[0].run(&format!("RPUSH {from} v")), replied(":1\r\n"));
+    assert_eq!(all.groups[0].late(stays), Some(replied("$1\r\nv\r\n")));
+    assert_eq!(all.groups[0].state().check_hosting(), Ok(()));
+}
+
+#[test]
 fn who_waits_for_a_key_waits_where_it_is() {
     who_waits_for_a_key_is_sent_to_where_it_is();
     breaks(

@@ -299,6 +299,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::AheadOfTurn,
     // A client that waits for a key of a partition that moves, and for no other: `crates/keyspace/tests/it/moves.rs`.
     Mutation::WaitersLeftBehind,
+    Mutation::DestinationLeftBehind,
     // An absent key that comes and goes between `WATCH` and a move: the same file.
     Mutation::WatchLostAtMove,
     // Clocks that are set by more than clocks are set here: `crates/gateway/tests/it/clocks.rs`.

@@ -40,6 +40,13 @@ fn find_nothing(seeds: impl IntoIterator<Item = u64>, options: &Options) {
     }
 }
 
+/// Seeds that found something once, as they were drawn then.
+#[test]
+fn what_was_found_is_not_found_again() {
+    // A client was served by one worker while another one tried for it, as its key might have moved: it was answered twice.
+    find_nothing([4_926], &Options::default());
+}
+
 #[test]
 fn a_handful_of_clusters_that_nodes_leave_finds_nothing() {
     let options = Options {
