@@ -359,6 +359,9 @@ const PACKAGES: &[(&[&str], &str)] = &[
     // Errors and delays of the disk.
     (&["strace", "--version"], "strace"),
     (&["nsenter", "--version"], "util-linux mount"),
+    // Network namespaces, and the secrets that the pages make.
+    (&["ip", "-V"], "iproute2"),
+    (&["openssl", "version"], "openssl"),
 ];
 
 fn packages() -> bool {
