@@ -45,6 +45,7 @@ pub use growth::{Growth, GrowthOutcome, Step};
 pub use http::{HttpReply, http_get};
 pub use list_append::{Findings, Keys, ListAppend};
 pub use local_cluster::LocalCluster;
+pub use network::ip;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
 pub use queues::{QueueFindings, Queues};

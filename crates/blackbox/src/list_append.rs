@@ -206,7 +206,7 @@ fn judge(history: Transactions<Action>) -> Findings {
     findings
 }
 
-fn read(key: &str) -> Action {
+pub(crate) fn read(key: &str) -> Action {
     Action::Read {
         key: key.to_owned(),
         elements: None,
@@ -214,7 +214,7 @@ fn read(key: &str) -> Action {
 }
 
 /// What came of a transaction.
-enum Reply {
+pub(crate) enum Reply {
     Told(Vec<Action>),
     Refused(String),
     Unknown(String),
@@ -356,7 +356,7 @@ fn ask(connection: &mut Client, action: &Action) -> io::Result<Reply> {
 }
 
 /// A `MULTI` block, sent at once as client libraries do.
-fn ask_together(connection: &mut Client, planned: &[Action]) -> io::Result<Reply> {
+pub(crate) fn ask_together(connection: &mut Client, planned: &[Action]) -> io::Result<Reply> {
     let mut bytes = frame(&["MULTI"]);
     for action in planned {
         bytes.extend(frame(&words(action)));

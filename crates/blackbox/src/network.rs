@@ -178,7 +178,11 @@ impl Drop for Network {
     }
 }
 
-fn ip(words: &str) -> Result<(), String> {
+/// Carries `ip` out, as root.
+///
+/// # Errors
+/// What it says.
+pub fn ip(words: &str) -> Result<(), String> {
     let done = Command::new("ip").args(words.split(' ')).output();
     let done = done.map_err(|error| format!("ip {words}: {error}"))?;
     if done.status.success() {

@@ -212,6 +212,17 @@ pub(crate) enum Failure {
     Blocked(String),
 }
 
+impl Failure {
+    /// Nothing moves, for these reasons; none if there are none.
+    pub(crate) fn blocked(reasons: &[String]) -> Option<Failure> {
+        let reason = || {
+            let reasons = reasons.join("; ");
+            format!("{reasons}. What is wanted stays wanted, and goes on when that is mended")
+        };
+        (!reasons.is_empty()).then(|| Failure::Blocked(reason()))
+    }
+}
+
 impl From<String> for Failure {
     fn from(reason: String) -> Failure {
         Failure::Unknown(reason)
@@ -444,14 +455,7 @@ impl Watch<'_> {
         self.is_asked_leaving = there.iter().any(leaves);
         self.ending = ending(view, &there);
         let next = Progress::of(view, load, &there);
-        let is_step = match &mut self.progress {
-            Some(progress) => progress.advance(next),
-            none => {
-                *none = Some(next);
-                true
-            }
-        };
-        if is_step {
+        if Progress::follow(&mut self.progress, next) {
             self.moved = now;
         }
         let quiet = now.duration_since(self.moved);
@@ -459,11 +463,8 @@ impl Watch<'_> {
             true => blocked(view, &self.plan.nodes),
             false => Vec::new(),
         };
-        if !reasons.is_empty() {
-            return Some(Err(Failure::Blocked(format!(
-                "{}. What is wanted stays wanted, and goes on when that is mended",
-                reasons.join("; ")
-            ))));
+        if let Some(blocked) = Failure::blocked(&reasons) {
+            return Some(Err(blocked));
         }
         let is_untold = there.iter().any(|node| node.goal == GoalView::Leaves);
         (quiet > TOLD_AFTER && load.is_nothing() && is_untold).then(|| {
@@ -552,8 +553,19 @@ impl Progress {
         }
     }
 
+    /// Whether that is the first that was seen, or a step from what was.
+    pub(crate) fn follow(known: &mut Option<Progress>, next: Progress) -> bool {
+        match known {
+            Some(progress) => progress.advance(next),
+            None => {
+                *known = Some(next);
+                true
+            }
+        }
+    }
+
     /// Whether that is a step from here. What is less than ever is kept.
-    pub(crate) fn advance(&mut self, next: Progress) -> bool {
+    fn advance(&mut self, next: Progress) -> bool {
         if self.roles != next.roles {
             *self = next;
             return true;

@@ -220,26 +220,14 @@ impl Watch {
         let there: Vec<&NodeView> = view.nodes.iter().collect();
         let ids: BTreeSet<u64> = there.iter().map(|node| node.id).collect();
         let next = Progress::of(view, &Load::of(view, &ids), &there);
-        let is_step = match &mut self.progress {
-            Some(progress) => progress.advance(next),
-            none => {
-                *none = Some(next);
-                true
-            }
-        };
-        if is_step {
+        if Progress::follow(&mut self.progress, next) {
             self.moved = now;
         }
         if now.duration_since(self.moved) <= BLOCKED_AFTER {
             return None;
         }
         let reasons = rebalance_blocked(view);
-        (!reasons.is_empty()).then(|| {
-            Err(Failure::Blocked(format!(
-                "{}. What is wanted stays wanted, and goes on when that is mended",
-                reasons.join("; ")
-            )))
-        })
+        Failure::blocked(&reasons).map(Err)
     }
 
     /// The same, if it does not answer.

@@ -201,26 +201,14 @@ impl ReplaceWatch {
             )));
         }
         let next = Progress::of(view, load, &there);
-        let is_step = match &mut self.progress {
-            Some(progress) => progress.advance(next),
-            none => {
-                *none = Some(next);
-                true
-            }
-        };
-        if is_step {
+        if Progress::follow(&mut self.progress, next) {
             self.moved = now;
         }
         if now.duration_since(self.moved) <= BLOCKED_AFTER {
             return None;
         }
         let reasons = replace_blocked(view, &self.nodes);
-        (!reasons.is_empty()).then(|| {
-            Err(Failure::Blocked(format!(
-                "{}. What is wanted stays wanted, and goes on when that is mended",
-                reasons.join("; ")
-            )))
-        })
+        Failure::blocked(&reasons).map(Err)
     }
 
     /// The same, if it does not answer.

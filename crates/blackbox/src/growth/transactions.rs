@@ -7,7 +7,6 @@
 //! does not answer is held by a transaction that nobody ends.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,9 +16,10 @@ use std::time::{Duration, Instant};
 use history::list_append::{self, Action};
 use history::{Ledger, Process, Transactions};
 
-use crate::hand::{is_refusal, lock};
+use crate::hand::lock;
+use crate::list_append::{Reply, ask_together, read};
 use crate::workload::route::{Nodes, Route};
-use crate::{Client, Findings, Mixture, Prng, Value, frame};
+use crate::{Findings, Mixture, Prng};
 
 /// Transactions after which other keys are taken, so that lists stay short.
 const GENERATION: usize = 200;
@@ -125,15 +125,6 @@ fn judge(history: Transactions<Action>, torn: BTreeSet<String>, stuck: BTreeSet<
     findings
 }
 
-/// What came of a transaction.
-enum Reply {
-    Told(Vec<Action>),
-    Refused(String),
-    Unknown(String),
-    /// It was carried out, and not as one.
-    Torn(String),
-}
-
 /// One client.
 struct Appender<'a> {
     shared: &'a Shared,
@@ -162,7 +153,7 @@ impl Appender<'_> {
                 lock(&self.shared.used).insert(key.clone());
                 planned.push(match self.prng.chance(50) {
                     true => self.append(key),
-                    false => read(key),
+                    false => read(&key),
                 });
             }
             self.carry_out(&planned);
@@ -181,7 +172,7 @@ impl Appender<'_> {
         let began = Instant::now();
         loop {
             let append = self.append(key.to_owned());
-            let is_done = self.carry_out(&[append, read(key.to_owned())]);
+            let is_done = self.carry_out(&[append, read(key)]);
             if is_done || began.elapsed() > STUCK_AFTER {
                 return is_done && began.elapsed() <= STUCK_AFTER;
             }
@@ -199,7 +190,7 @@ impl Appender<'_> {
         let began = nodes.elapsed();
         let ledger = &self.shared.ledger;
         let entry = ledger.called(self.process, planned.to_vec(), began.as_nanos() as u64);
-        let reply = ask(&mut connection, planned);
+        let reply = ask_together(&mut connection, planned);
         let now = nodes.elapsed().as_nanos() as u64;
         let what = match reply {
             Ok(Reply::Told(told)) => {
@@ -237,60 +228,6 @@ impl Appender<'_> {
 /// Of who does not know what became of what it asked: it may still happen, so that another process goes on.
 fn next_process(shared: &Shared) -> Process {
     Process(shared.processes.fetch_add(1, Ordering::Relaxed))
-}
-
-fn read(key: String) -> Action {
-    Action::Read { key, elements: None }
-}
-
-/// A `MULTI` block, sent at once as client libraries do.
-fn ask(connection: &mut Client, planned: &[Action]) -> io::Result<Reply> {
-    let mut bytes = frame(&["MULTI"]);
-    for action in planned {
-        bytes.extend(match action {
-            Action::Append { key, element } => frame(&["RPUSH", key, &element.to_string()]),
-            Action::Read { key, .. } => frame(&["LRANGE", key, "0", "-1"]),
-        });
-    }
-    bytes.extend(frame(&["EXEC"]));
-    connection.send_raw(&bytes)?;
-    let mut first_error = None;
-    for _ in 0..=planned.len() {
-        first_error = first_error.or(connection.receive()?.error());
-    }
-    let reply = connection.receive()?;
-    if let Some(text) = reply.error() {
-        let is_aborted = text.starts_with("EXECABORT");
-        return Ok(match first_error.filter(|_| is_aborted) {
-            Some(first) => Reply::Refused(first),
-            None if is_refusal(&text) => Reply::Refused(text),
-            None => Reply::Unknown(text),
-        });
-    }
-    let elements = reply.elements().unwrap_or_default();
-    let pairs = planned.iter().zip(elements);
-    let told: Option<Vec<Action>> = pairs.map(|(action, reply)| told(action, reply)).collect();
-    Ok(match (told, first_error) {
-        (Some(told), None) if elements.len() == planned.len() => Reply::Told(told),
-        (_, first_error) => Reply::Torn(format!(
-            "{first_error:?}, then {reply:?}, to a transaction of {}",
-            planned.len()
-        )),
-    })
-}
-
-/// What was asked, with what was told of it; `None` if that is no answer to it.
-fn told(action: &Action, reply: &Value) -> Option<Action> {
-    match action {
-        Action::Append { .. } => matches!(reply, Value::Integer(_)).then(|| action.clone()),
-        Action::Read { key, .. } => {
-            let elements = reply.elements()?.iter().map(Value::integer);
-            Some(Action::Read {
-                key: key.clone(),
-                elements: Some(elements.collect::<Option<_>>()?),
-            })
-        }
-    }
 }
 
 #[cfg(test)]

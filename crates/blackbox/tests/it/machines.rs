@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use blackbox::chorale_binary;
+use blackbox::{chorale_binary, ip};
 
 /// Where things are at other machines than at this one.
 const OWN: [&str; 4] = ["etc", "run", "var/lib", "usr/local/bin"];
@@ -367,18 +367,6 @@ fn manage(socket: &Path, is_over: Arc<AtomicBool>) -> io::Result<JoinHandle<()>>
 fn script(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))
-}
-
-fn ip(words: &str) -> Result<(), String> {
-    let done = Command::new("ip").args(words.split(' ')).output();
-    let done = done.map_err(|error| format!("ip {words}: {error}"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    Err(format!(
-        "ip {words}: {}",
-        String::from_utf8_lossy(&done.stderr).trim()
-    ))
 }
 
 /// The blocks of shell under a heading of a document, up to the next heading of the same or a higher level.
