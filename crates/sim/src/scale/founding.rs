@@ -115,7 +115,7 @@ fn observe(state: &State, stubs: &BTreeMap<GroupRef, StubGroup>) -> Observations
         up_for: all(Duration::from_secs(60)),
         groups: stubs
             .iter()
-            .filter_map(|(&name, stub)| Some((name, stub.report()?)))
+            .filter_map(|(&name, stub)| Some((name, stub.report()?.into())))
             .collect(),
         ..Observations::default()
     }
