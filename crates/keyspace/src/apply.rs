@@ -148,7 +148,9 @@ impl Apply<'_, '_> {
             db: self.db,
             out: self.out,
             now,
+            is_in_entry: true,
             waits: false,
+            lacks: false,
         }
         .answer(command);
         *self.keyspace.prng() = std::mem::replace(&mut self.local.prng, local_prng);

@@ -76,6 +76,9 @@ pub struct LeaderLocal {
     pub wanted: Vec<(Db, Box<[u8]>)>,
     /// Long values that are written already, while whoever waited for that is answered.
     pub written: Option<LongValues>,
+    /// Keys whose values a read needs as a whole, and of which there are fragments here. The driver takes them after each call that says so
+    /// ([`Read::NeedsWhole`](crate::Read::NeedsWhole)).
+    pub to_gather: Vec<(Db, Box<[u8]>)>,
 }
 
 impl LeaderLocal {
@@ -115,6 +118,7 @@ impl LeaderLocal {
             collects_wanted: false,
             wanted: Vec::new(),
             written: None,
+            to_gather: Vec::new(),
         }
     }
 

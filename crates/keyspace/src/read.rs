@@ -3,7 +3,7 @@
 //! A read runs on the leader's applied state and writes nothing to the log. It may be *suspended*: the answer
 //! stands, but must not be released yet. Today the one reason is a key that has expired by the leader's clock
 //! but not yet by group time: were it released at once, a new leader with a slower clock could bring the key
-//! back to life. (Later: a value of which this replica holds only a fragment.)
+//! back to life. And it may be refused, because it needs a value of which this replica has a fragment alone (`coded.rs`).
 
 use crate::Keyspace;
 use crate::Large;
@@ -29,6 +29,8 @@ pub enum Read {
     Answered,
     /// The answer may go once group time has reached the leader's clock ([`LeaderLocal::now`]): open an entry.
     AwaitsTime,
+    /// There is no answer, but the error that it lacks one: what [`LeaderLocal::to_gather`] names is here as fragments.
+    NeedsWhole,
 }
 
 impl Reader<'_, '_> {
@@ -38,7 +40,10 @@ impl Reader<'_, '_> {
         let bound = self.out.bound(self.local.answers_bytes_max);
         self.command(command);
         if !self.out.end_bound(bound) {
-            ReplyError::RepliesTooLong.write(self.out);
+            match self.lacks {
+                false => ReplyError::RepliesTooLong.write(self.out),
+                true => ReplyError::InFragments.write(self.out),
+            }
         }
     }
 }
@@ -51,8 +56,12 @@ pub(crate) struct Reader<'k, 'w> {
     pub(crate) out: &'k mut ReplyWriter<'w>,
     /// By which clock keys are expired.
     pub(crate) now: UnixMillis,
+    /// Whether an entry has brought the command: what is settled is as good as not here then.
+    pub(crate) is_in_entry: bool,
     /// Whether an expired key was met that lives by group time.
     pub(crate) waits: bool,
+    /// Whether a value was met that is needed and not here.
+    pub(crate) lacks: bool,
 }
 
 impl Keyspace {
@@ -66,16 +75,24 @@ impl Keyspace {
         out: &mut ReplyWriter<'_>,
     ) -> Read {
         let now = local.now.max(self.time());
+        if self.coding.is_some() && !self.can_read(db, command, now, local) {
+            ReplyError::InFragments.write(out);
+            return Read::NeedsWhole;
+        }
         let mut reader = Reader {
             keyspace: self,
             local,
             db,
             out,
             now,
+            is_in_entry: false,
             waits: false,
+            lacks: false,
         };
         reader.answer(command);
-        if reader.waits {
+        if reader.lacks {
+            Read::NeedsWhole
+        } else if reader.waits {
             reader.local.is_ahead = true;
             Read::AwaitsTime
         } else {
@@ -421,7 +438,7 @@ fn encoding(object: &Object) -> &'static str {
     match object.value() {
         Value::Integer(_) => "int",
         Value::Bytes(bytes) if bytes.len() <= 44 && !object.is_grown() => "embstr",
-        Value::Bytes(_) => "raw",
+        Value::Bytes(_) | Value::Coded(_) => "raw",
         Value::Listpack(..) => "listpack",
         Value::Integers(_) => "intset",
         Value::Large(Large::List(_)) => "quicklist",

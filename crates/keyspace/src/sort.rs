@@ -64,6 +64,7 @@ fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
             Members::of(object).for_each(visit);
         }
         Value::Bytes(_)
+        | Value::Coded(_)
         | Value::Integer(_)
         | Value::Listpack(..)
         | Value::Large(Large::Hash(_) | Large::Stream(_)) => {
@@ -101,13 +102,16 @@ fn sort_by(texts: &mut [Text], is_descending: bool) {
     }
 }
 
-impl Reader<'_, '_> {
+impl<'k> Reader<'k, '_> {
     /// The dispatch of reads.
     pub(crate) fn sort(&mut self, command: &SortCommand<'_>) {
         let sorted = self.sorted(command);
         let elements = match sorted {
             Ok(elements) => elements,
-            Err(error) => return error.write(self.out),
+            Err(error) => {
+                error.write(self.out);
+                return self.end_without();
+            }
         };
         let patterns = command.patterns().count();
         self.out.array(elements.len() * patterns.max(1));
@@ -123,6 +127,14 @@ impl Reader<'_, '_> {
             }
         }
         self.note_each_once();
+        self.end_without();
+    }
+
+    /// If a value is lacking, nothing is answered but that ([`Reader::answer`]).
+    fn end_without(&mut self) {
+        if self.lacks {
+            self.out.pass_bound();
+        }
     }
 
     /// The elements in the order that is asked for, those between the limits.
@@ -221,6 +233,13 @@ impl Reader<'_, '_> {
         }
         let place = Place::new(pattern, element)?;
         let object = self.external(&place.key)?;
+        if place.field.is_none() && self.keyspace.withholds(self.db, &object, self.is_in_entry) {
+            self.lacks = true;
+            if !self.is_in_entry {
+                self.local.to_gather.push((self.db, place.key.into()));
+            }
+            return None;
+        }
         let mut digits = Digits::default();
         match (object.value(), place.field) {
             (value @ (Value::Bytes(_) | Value::Integer(_)), None) => Some(value.text(&mut digits).into()),
@@ -238,7 +257,7 @@ impl Reader<'_, '_> {
     }
 
     /// The living object of a key that only the data named.
-    fn external(&mut self, key: &[u8]) -> Option<ObjectRef<'_>> {
+    fn external(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
         if self.local.collects_wanted {
             self.local.wanted.push((self.db, key.into()));
         }
@@ -280,9 +299,15 @@ impl Apply<'_, '_> {
             db: self.db,
             out: self.out,
             now,
+            is_in_entry: true,
             waits: false,
+            lacks: false,
         };
-        let elements = reader.sorted(command)?;
+        let sorted = reader.sorted(command);
+        if reader.lacks {
+            return Err(ReplyError::InFragments);
+        }
+        let elements = sorted?;
         if command.patterns().next().is_none() {
             reader.note_each_once();
             return Ok(elements);
@@ -294,7 +319,10 @@ impl Apply<'_, '_> {
             }
         }
         reader.note_each_once();
-        Ok(found)
+        match reader.lacks {
+            false => Ok(found),
+            true => Err(ReplyError::InFragments),
+        }
     }
 }
 

@@ -41,7 +41,8 @@
 //!  object  version u64 | key, deadline, value (object_codec.rs)
 //! ```
 //!
-//! Access statistics are not sent: they are each replica's own.
+//! Access statistics are not sent: they are each replica's own. The format is 6 where the group has a code (`coded.rs`), and a build that knows none
+//! takes nothing of such a state: of strings the sender may have fragments, which are sent as they are.
 
 pub(crate) mod arriving_partition;
 pub(crate) mod changes;
@@ -82,6 +83,8 @@ const FORMAT: u8 = 5;
 /// The same of a group that does not host what it was made with, or will not.
 const FORMAT_OF_MOVES: u8 = 6;
 
+/// That of a group with a code: there may be fragments, and there is the code in the rest, behind what is hosted.
+const FORMAT_CODED: u8 = 7;
 const EMPTY: u8 = 255;
 pub(crate) const AT: u8 = 1;
 pub(crate) const OBJECT: u8 = 2;
@@ -307,12 +310,15 @@ impl Transfer {
     /// The head of the next chunk.
     fn begin_chunk(&mut self, keyspace: &Keyspace, databases: &mut [Changes]) -> Vec<u8> {
         self.number += 1;
-        let has_moves = keyspace.has_moves();
-        let mut to = vec![if has_moves { FORMAT_OF_MOVES } else { FORMAT }];
+        let mut to = vec![match (keyspace.code(), keyspace.writes_hosting()) {
+            (Some(_), _) => FORMAT_CODED,
+            (None, true) => FORMAT_OF_MOVES,
+            (None, false) => FORMAT,
+        }];
         to.u64(self.number);
         object_codec::seed(&mut to, keyspace.seed());
         object_codec::partitions(&mut to, keyspace.partitions());
-        if has_moves {
+        if keyspace.writes_hosting() {
             let others: Vec<_> = keyspace.placing.others().collect();
             to.list(&others, |to, (index, seed)| {
                 to.u16(*index);

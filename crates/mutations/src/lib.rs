@@ -317,6 +317,18 @@ pub enum Mutation {
     PinnedSegmentDropped,
     /// A node makes a cluster as soon as it counts as many nodes as are expected, without their promises.
     TwoCreators,
+    /// The hash of a state depends on whether a replica has a value whole.
+    FormIsHashed,
+    /// Values are demoted that no entry has settled.
+    SettledAboveWatermark,
+    /// A value that comes back is not compared with the checksum of the fragment.
+    RefillNotChecked,
+    /// An earlier value of a key comes back.
+    OldRefillTaken,
+    /// A settled value is taken for a new one when its key gets another deadline.
+    SettledForgotten,
+    /// A value is settled although a transaction holds its key.
+    LockedIsSettled,
 }
 
 impl Mutation {
@@ -466,6 +478,12 @@ impl Mutation {
         Mutation::RemnantRead,
         Mutation::PinnedSegmentDropped,
         Mutation::TwoCreators,
+        Mutation::FormIsHashed,
+        Mutation::SettledAboveWatermark,
+        Mutation::RefillNotChecked,
+        Mutation::OldRefillTaken,
+        Mutation::SettledForgotten,
+        Mutation::LockedIsSettled,
     ];
 }
 

@@ -45,6 +45,7 @@ use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::at_once::{AtOnce, Call, CarriedOut};
+use crate::coding_message::CodingMessage;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
 use crate::disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
@@ -113,6 +114,8 @@ pub struct Effects {
     pub stopped: Option<String>,
     /// What is told other members of the state here.
     pub scrubbed: Vec<(Incarnation, Scrubbed)>,
+    /// What is told other members of a group whose values are kept as fragments.
+    pub coding: Vec<(Incarnation, CodingMessage)>,
     /// Members whose state was found to differ from that of most, this one among the most.
     pub differing: Vec<Incarnation>,
     /// Whether replicas differ, and nobody can tell which of them are right.

@@ -19,6 +19,7 @@
 use crate::alone::Alone;
 use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
+use crate::coding_message::CodingMessage;
 use crate::disk::{DiskAnswer, LogBase};
 use crate::member::{Chunk, CopyCost, Effects, Member, Sender};
 use crate::request::{FullKey, Output, Request};
@@ -98,6 +99,13 @@ pub enum Input<'a> {
         from: Incarnation,
         /// What.
         scrubbed: Scrubbed,
+    },
+    /// Another member says something of fragments.
+    Coding {
+        /// Who.
+        from: Incarnation,
+        /// What.
+        message: CodingMessage,
     },
     /// The link to the node of another replica is another one: whatever was being sent there begins again.
     LinkLost(Incarnation),

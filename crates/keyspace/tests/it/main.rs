@@ -1,6 +1,7 @@
 //! The keyspace from outside: entries in, replies and state hashes out.
 
 mod bookkeeping;
+mod coded;
 mod copies;
 mod cost;
 mod entries;

@@ -394,6 +394,13 @@ const BY_SCENES: &[Mutation] = &[
     // The same of what they may demote: `crates/consensus/tests/it/watermark.rs`.
     Mutation::FormerHolderCounts,
     Mutation::DemotedAtMajority,
+    // And of state in which they are: `crates/keyspace/tests/it/coded.rs`.
+    Mutation::FormIsHashed,
+    Mutation::SettledAboveWatermark,
+    Mutation::RefillNotChecked,
+    Mutation::OldRefillTaken,
+    Mutation::SettledForgotten,
+    Mutation::LockedIsSettled,
 ];
 
 #[test]
