@@ -25,6 +25,7 @@ mod chores;
 mod client;
 mod cluster;
 mod cluster_view;
+mod coding_rule;
 mod combining;
 mod commands;
 mod connection;

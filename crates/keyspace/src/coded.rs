@@ -36,10 +36,13 @@ use crate::digest::Digest;
 use crate::directories::Location;
 use crate::fields::read_db;
 use crate::keyspace::Keyspace;
+use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
+use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer};
 use coding::{Code, CodeEpoch, Fragment, FragmentHead, Row};
-use ids::{Db, Incarnation, Version};
+use crate::transfer::changes::Changes;
+use ids::{Db, Incarnation, KeyHash, PartitionId, Version};
 use mutations::Mutation;
 use std::collections::BTreeSet;
 use txn::Locks;
@@ -49,6 +52,12 @@ pub const THRESHOLD_MIN: u32 = 64;
 
 /// Values that may be held, and locked keys when an entry settles. At the limit nothing is refilled or settled.
 pub const HELD_MAX: usize = 65_536;
+
+/// Bytes of the head of a fragment, at most.
+const HEAD_BYTES_MAX: usize = 1 + 5 + 10 + 5 + 4;
+
+/// Seconds that a value may not be used and still be kept whole by who leads, while there is room.
+const IDLE_MAX: u32 = 3600;
 
 /// Bytes of values that are demoted in one call, and one value more.
 const DEMOTED_BYTES_MAX: usize = 1024 * 1024;
@@ -64,6 +73,136 @@ pub struct GroupCode {
     pub threshold: u32,
     /// Of each row who has it, if anybody: as many as the code has rows.
     pub holders: Vec<Option<Incarnation>>,
+    /// Whether values are settled. If not, those that are settled are refilled, one after the other, and stay whole.
+    pub is_on: bool,
+}
+
+/// What entries say of values that are kept as fragments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CodingStep<'a> {
+    /// See [`Keyspace::set_code`].
+    Code(GroupCode),
+    /// See [`Keyspace::settle`].
+    Settle(Version),
+    /// See [`Keyspace::refill`].
+    Refill {
+        /// The database.
+        db: Db,
+        /// The key.
+        key: &'a [u8],
+        /// Its version where the value was gathered.
+        version: Version,
+        /// The value.
+        whole: &'a [u8],
+    },
+    /// See [`Keyspace::release`].
+    Release(Vec<(Db, &'a [u8])>),
+}
+
+impl<'a> CodingStep<'a> {
+    /// ```text
+    /// code      1 u8 | epoch u32 | replicas u8 | threshold u32 | is on u8 | (0 u8, or 1 u8 and incarnation u64) of each row
+    /// settle    2 u8 | up to u64
+    /// refill    3 u8 | db u8 | key | version u64 | value
+    /// release   4 u8 | count u32 | (db u8 | key)*
+    /// ```
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            CodingStep::Code(code) => {
+                to.u8(1);
+                code.encode(to);
+            }
+            CodingStep::Settle(up_to) => {
+                to.u8(2);
+                to.u64(up_to.0);
+            }
+            CodingStep::Refill {
+                db,
+                key,
+                version,
+                whole,
+            } => {
+                to.raw(&[3, db.number()]);
+                to.bytes(key);
+                to.u64(version.0);
+                to.bytes(whole);
+            }
+            CodingStep::Release(keys) => {
+                to.u8(4);
+                to.list(keys, |to, (db, key)| {
+                    to.u8(db.number());
+                    to.bytes(key);
+                });
+            }
+        }
+    }
+
+    pub(crate) fn decode(rest: &mut Reader<'a>) -> Result<CodingStep<'a>, DecodeError> {
+        let unknown = rest.error("a step of coding");
+        Ok(match rest.u8()? {
+            1 => CodingStep::Code(GroupCode::decode(rest)?),
+            2 => CodingStep::Settle(Version(rest.u64()?)),
+            3 => CodingStep::Refill {
+                db: read_db(rest)?,
+                key: rest.bytes()?,
+                version: Version(rest.u64()?),
+                whole: rest.bytes()?,
+            },
+            4 => {
+                let mut keys = Vec::new();
+                for _ in 0..rest.u32()? {
+                    keys.push((read_db(rest)?, rest.bytes()?));
+                }
+                CodingStep::Release(keys)
+            }
+            _ => return Err(unknown),
+        })
+    }
+}
+
+impl GroupCode {
+    fn encode(&self, to: &mut Vec<u8>) {
+        to.u32(self.epoch.0);
+        to.u8((self.code.data() + self.code.parity()) as u8);
+        to.u32(self.threshold);
+        to.u8(u8::from(self.is_on));
+        for holder in &self.holders {
+            to.option(holder, |to, holder| to.u64(holder.0));
+        }
+    }
+
+    fn decode(rest: &mut Reader<'_>) -> Result<GroupCode, DecodeError> {
+        let epoch = CodeEpoch(rest.u32()?);
+        let unknown = rest.error("a number of replicas that there is a code for");
+        let code = Code::of_replicas(rest.u8()?.into()).ok_or(unknown)?;
+        let too_low = rest.error("a threshold");
+        let threshold = rest.u32()?;
+        if threshold < THRESHOLD_MIN {
+            return Err(too_low);
+        }
+        let is_on = rest.bool()?;
+        let mut holders = Vec::new();
+        for _ in code.rows() {
+            let is_held = rest.bool()?;
+            holders.push(match is_held {
+                true => Some(Incarnation(rest.u64()?)),
+                false => None,
+            });
+        }
+        Ok(GroupCode {
+            epoch,
+            code,
+            threshold,
+            holders,
+            is_on,
+        })
+    }
+
+    /// The row of a member, if it has one.
+    pub fn row_of(&self, member: Incarnation) -> Option<Row> {
+        let mut rows = self.code.rows().zip(&self.holders);
+        Some(rows.find(|(_, holder)| **holder == Some(member))?.0)
+    }
 }
 
 /// What of strings is settled, but for what is said of single ones.
@@ -139,11 +278,89 @@ impl std::fmt::Display for WrongValue {
 
 impl std::error::Error for WrongValue {}
 
+/// What a replica can give of a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Given {
+    /// A fragment, with the version of the key.
+    Fragment(Bytes),
+    /// The key has another version by now, or is gone.
+    Newer,
+    /// This replica has not applied as much.
+    Older,
+    /// There is the value, and no row of it that this replica is to have.
+    Nothing,
+}
+
+/// A place in a walk through all keys.
+#[derive(Clone, Copy, Debug)]
+pub struct WalkPlace {
+    db: Db,
+    location: Location,
+}
+
+/// Which settled values who leads keeps whole: those that were used last.
+#[derive(Clone, Debug)]
+pub struct Hot {
+    /// How many bytes of them.
+    pub bytes_max: usize,
+    /// Bytes that are kept, of what the present walk has met.
+    kept: usize,
+    /// The same of the walk before.
+    kept_before: usize,
+    /// Those that were not used for so many seconds go.
+    idle_max: u32,
+}
+
+impl Hot {
+    /// Nothing was met.
+    pub fn new(bytes_max: usize) -> Hot {
+        Hot {
+            bytes_max,
+            kept: 0,
+            kept_before: 0,
+            idle_max: IDLE_MAX,
+        }
+    }
+
+    /// Bytes that the last whole walk has kept.
+    pub fn kept(&self) -> usize {
+        self.kept_before
+    }
+
+    /// A walk begins: if the one before has met too much that is in use, the bar rises.
+    fn begin(&mut self) {
+        let is_full = self.kept >= self.bytes_max;
+        self.idle_max = match is_full {
+            true => self.idle_max / 2,
+            false if self.kept < self.bytes_max / 2 => (self.idle_max * 2).clamp(1, IDLE_MAX),
+            false => self.idle_max,
+        };
+        self.kept_before = std::mem::take(&mut self.kept);
+    }
+
+    fn keeps(&mut self, object: &Object, local: &LeaderLocal) -> bool {
+        let access = object.access();
+        let is_in_use = match local.access.counts_frequency() {
+            // By use there is no age: what was used at all since it was made.
+            true => local.access.frequency(access) > 5,
+            false => local.access.idle_seconds(access) <= self.idle_max,
+        };
+        let length = object.whole().map_or(0, <[u8]>::len);
+        let is_kept = is_in_use && self.kept + length <= self.bytes_max;
+        if is_kept {
+            self.kept += length;
+        }
+        is_kept
+    }
+}
+
 /// What came of a call of [`Keyspace::demote`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Demoted {
     /// Values that became fragments.
     pub values: usize,
+    /// Of who leads: values that may go as soon as nothing under way relies on their being here ([`Keyspace::demote_key`]).
+    pub ready: Vec<(Db, Box<[u8]>)>,
     /// Keys that were met of which there is a fragment, and not the one that this replica is to have: [`Keyspace::recode`].
     pub others: Vec<(Db, Box<[u8]>)>,
     /// All keys were gone through since an entry has settled anything.
@@ -183,6 +400,10 @@ impl Walk {
 }
 
 impl Coding {
+    pub(crate) fn holds(&self, db: Db, key: &[u8]) -> bool {
+        self.held.contains(&(db, key.into()))
+    }
+
     pub(crate) fn rule(&self) -> SettlingRule {
         SettlingRule {
             threshold: self.code.threshold as usize,
@@ -192,9 +413,7 @@ impl Coding {
 
     /// The row that this replica is to have.
     fn row(&self) -> Option<Row> {
-        let mut rows = self.code.code.rows().zip(&self.code.holders);
-        let (row, _) = rows.find(|(_, holder)| holder.is_some() && **holder == self.holder)?;
-        Some(row)
+        self.code.row_of(self.holder?)
     }
 
     /// What stands before this replica's fragment of a value, but for the version.
@@ -202,94 +421,53 @@ impl Coding {
         Some(FragmentHead {
             code: self.code.code,
             row: self.row()?,
-            epoch: self.code.epoch,
+            // Rows follow from the whole and the code alone: those that were made before others had them go with those made later.
+            epoch: CodeEpoch(0),
             version: Version(0),
             length: whole.len(),
             checksum: crc32c::crc32c(whole),
         })
     }
 
-    pub(crate) fn hash(&self, is_held: impl Fn(Db, &[u8]) -> bool, digest: &mut Digest) {
+    pub(crate) fn hash(&self, digest: &mut Digest) {
         let mut state = Vec::new();
-        self.encode(is_held, &mut state);
+        self.encode(&mut state);
         digest.bytes(&state);
     }
 
     /// ```text
-    /// epoch u32 | replicas u8 | threshold u32 | (0 u8, or 1 u8 and incarnation u64) of each row | settled up to u64
-    /// | count u32 | (db u8 | key | 0 u8 if it has another value by now, else 1 u8)*
+    /// the code as in `CodingStep::encode` | settled up to u64 | count u32 | (db u8 | key)*
     /// ```
-    pub(crate) fn encode(&self, is_held: impl Fn(Db, &[u8]) -> bool, to: &mut Vec<u8>) {
-        let GroupCode {
-            epoch,
-            code,
-            threshold,
-            holders,
-        } = &self.code;
-        to.u32(epoch.0);
-        to.u8((code.data() + code.parity()) as u8);
-        to.u32(*threshold);
-        for holder in holders {
-            to.u8(u8::from(holder.is_some()));
-            if let Some(holder) = holder {
-                to.u64(holder.0);
-            }
-        }
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        self.code.encode(to);
         to.u64(self.up_to.0);
         to.count(self.held.len());
         for (db, key) in &self.held {
             to.u8(db.number());
             to.bytes(key);
-            to.u8(u8::from(is_held(*db, key)));
         }
     }
 
-    /// What [`Coding::encode`] wrote, and of which of the keys the value is held.
-    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<(Coding, Vec<FullKey>), DecodeError> {
-        let epoch = CodeEpoch(rest.u32()?);
-        let unknown = rest.error("a number of replicas that there is a code for");
-        let code = Code::of_replicas(rest.u8()?.into()).ok_or(unknown)?;
-        let too_low = rest.error("a threshold");
-        let threshold = rest.u32()?;
-        if threshold < THRESHOLD_MIN {
-            return Err(too_low);
-        }
-        let mut holders = Vec::new();
-        for _ in code.rows() {
-            let is_held = rest.bool()?;
-            holders.push(if is_held {
-                Some(Incarnation(rest.u64()?))
-            } else {
-                None
-            });
-        }
+    /// What [`Coding::encode`] wrote.
+    pub(crate) fn decode(rest: &mut Reader<'_>) -> Result<Coding, DecodeError> {
+        let code = GroupCode::decode(rest)?;
         let up_to = Version(rest.u64()?);
         let too_many = rest.error("as many held values as may be");
         let count = rest.u32()? as usize;
         if count > HELD_MAX {
             return Err(too_many);
         }
-        let (mut held, mut now_held) = (BTreeSet::new(), Vec::new());
+        let mut held = BTreeSet::new();
         for _ in 0..count {
-            let key: FullKey = (read_db(rest)?, rest.bytes()?.into());
-            if rest.bool()? {
-                now_held.push(key.clone());
-            }
-            held.insert(key);
+            held.insert((read_db(rest)?, rest.bytes()?.into()));
         }
-        let coding = Coding {
-            code: GroupCode {
-                epoch,
-                code,
-                threshold,
-                holders,
-            },
+        Ok(Coding {
+            code,
             up_to,
             held,
             holder: None,
             walk: Walk::begin(),
-        };
-        Ok((coding, now_held))
+        })
     }
 
     /// The keys of two databases change places.
@@ -327,11 +505,15 @@ impl Keyspace {
         Some(&self.coding.as_ref()?.code)
     }
 
-    /// Sets how the group cuts its values from now on. Fragments of before stay what they are. An operation the leader makes. `false`, and
-    /// nothing is done, if the epoch is not above the one before, the threshold is below the lowest or above the one before, or there are
-    /// not as many places for holders as rows.
+    /// Sets how the group cuts its values from now on, and whether it goes on doing so. Fragments of before stay what they are. An operation the leader makes. `false`, and
+    /// nothing is done, if the epoch is not above the one before, the threshold is below the lowest or above the one before, there are
+    /// not as many places for holders as rows, or a partition arrives while the group gets its first code.
     pub fn set_code(&mut self, code: GroupCode) -> bool {
         self.applied.0 += 1;
+        // What arrives is not held, as the group had no code when it came: it could be settled by versions of another group.
+        if self.coding.is_none() && self.hosting.arriving().is_some() {
+            return false;
+        }
         let before = self.coding.as_deref();
         let follows = before
             .is_none_or(|before| code.epoch > before.code.epoch && code.threshold <= before.code.threshold);
@@ -381,7 +563,7 @@ impl Keyspace {
     /// a transaction holds or awaits all of it, or too much is locked: the leader says it again later.
     pub fn settle(&mut self, up_to: Version) -> bool {
         self.applied.0 += 1;
-        let Some(rule) = self.coding.as_ref().map(|coding| coding.rule()) else {
+        let Some(rule) = self.coding.as_ref().filter(|coding| coding.code.is_on).map(|coding| coding.rule()) else {
             return false;
         };
         let mut locked: BTreeSet<Box<[u8]>> = BTreeSet::new();
@@ -406,7 +588,7 @@ impl Keyspace {
         let (stays, goes): (_, BTreeSet<FullKey>) = held.partition(|(_, key)| locked.contains(key));
         coding.held = stays;
         for (db, key) in &goes {
-            self.reform(*db, key, |object| {
+            self.change_form(*db, key, |object| {
                 if object.is_held() {
                     object.hold(false);
                 }
@@ -418,7 +600,7 @@ impl Keyspace {
                     continue;
                 };
                 if !object.is_held() && !object.is_settled(rule) && object.is_settled(after) {
-                    self.reform(db, key, |object| object.hold(true));
+                    self.change_form(db, key, |object| object.hold(true));
                     coding.held.insert((db, key.clone()));
                 }
             }
@@ -455,33 +637,59 @@ impl Keyspace {
         if !is_meant || !object.is_settled(rule) {
             return Ok(Refilled::NotSettled);
         }
-        if self
-            .coding
-            .as_ref()
-            .is_some_and(|coding| coding.held.len() >= HELD_MAX)
-        {
+        let is_on = self.coding.as_ref().is_some_and(|coding| coding.code.is_on);
+        if is_on && self.coding.as_ref().is_some_and(|coding| coding.held.len() >= HELD_MAX) {
             return Ok(Refilled::Full);
         }
         if !is_value(&object, whole) && !mutations::is(Mutation::RefillNotChecked) {
             return Err(WrongValue);
         }
         let kept = crate::string::kept(self.source(), whole);
-        let location = self.locate(key);
-        self.database_mut(db).update(location, key, |object| {
+        self.change_form(db, key, |object| {
             if object.is_coded() {
                 object.set_whole(whole, kept);
             }
             object.hold(true);
         });
-        if let Some(coding) = &mut self.coding {
+        // While values are made whole for good, nothing is let go again.
+        if is_on && let Some(coding) = &mut self.coding {
             coding.held.insert((db, key.into()));
         }
         Ok(Refilled::Held)
     }
 
+    /// Lets go of values that are held with the next settling: those that came with a partition, or were made whole when the group had ended
+    /// keeping fragments. An operation the leader makes.
+    pub fn release(&mut self, keys: &[(Db, &[u8])]) {
+        self.applied.0 += 1;
+        for (db, key) in keys {
+            let is_held = self.peek_object(*db, key).is_some_and(|object| object.is_held());
+            if is_held && let Some(coding) = &mut self.coding && coding.held.len() < HELD_MAX {
+                coding.held.insert((*db, (*key).into()));
+            }
+        }
+    }
+
+    /// Carries out what an entry says. `false` if this replica has something else than was gathered elsewhere: it must not go on.
+    pub(crate) fn apply_coding(&mut self, step: CodingStep<'_>) -> bool {
+        match step {
+            CodingStep::Code(code) => _ = self.set_code(code),
+            CodingStep::Settle(up_to) => _ = self.settle(up_to),
+            CodingStep::Refill {
+                db,
+                key,
+                version,
+                whole,
+            } => return self.refill(db, key, version, whole).is_ok(),
+            CodingStep::Release(keys) => self.release(&keys),
+        }
+        true
+    }
+
     /// Goes on through the keys and replaces settled values by this replica's fragments: it looks at about `budget` objects. Not an operation:
-    /// each replica does it when it has time.
-    pub fn demote(&mut self, budget: usize) -> Demoted {
+    /// each replica does it when it has time. Who leads keeps those that are in use, as `hot` says, and is told which may go
+    /// ([`Keyspace::demote_key`]).
+    pub fn demote(&mut self, budget: usize, local: &LeaderLocal, hot: Option<&mut Hot>) -> Demoted {
         let mut demoted = Demoted {
             is_done: true,
             ..Demoted::default()
@@ -490,24 +698,34 @@ impl Keyspace {
             return demoted;
         };
         if coding.row().is_some() {
-            self.go_through(&mut coding, budget, &mut demoted);
+            self.go_through(&mut coding, budget, local, hot, &mut demoted);
             demoted.is_done = coding.walk.at.is_none() && !coding.walk.again;
         }
         self.coding = Some(coding);
         demoted
     }
 
-    fn go_through(&mut self, coding: &mut Coding, budget: usize, demoted: &mut Demoted) {
+    fn go_through(
+        &mut self,
+        coding: &mut Coding,
+        budget: usize,
+        local: &LeaderLocal,
+        mut hot: Option<&mut Hot>,
+        demoted: &mut Demoted,
+    ) {
         if coding.walk.at.is_none() && coding.walk.again {
             coding.walk = Walk::begin();
+            if let Some(hot) = &mut hot {
+                hot.begin();
+            }
         }
         let mut rule = coding.rule();
         if mutations::is(Mutation::SettledAboveWatermark) {
             rule.up_to = self.applied;
         }
+        let is_on = coding.code.is_on;
         let (mut left, mut bytes_left) = (budget.max(1), DEMOTED_BYTES_MAX);
         let mut keys: Vec<Box<[u8]>> = Vec::new();
-        let mut fragment = Vec::new();
         while left > 0
             && bytes_left > 0
             && let Some((db, from)) = coding.walk.at
@@ -520,7 +738,12 @@ impl Keyspace {
                 |object| match object.coded() {
                     Some(coded) if coding.is_own(coded) => {}
                     Some(_) => demoted.others.push((db, object.key().into())),
-                    None if object.is_settled(rule) => keys.push(object.key().into()),
+                    None if object.is_settled(rule) && is_on => {
+                        let is_kept = hot.as_mut().is_some_and(|hot| hot.keeps(object, local));
+                        if !is_kept {
+                            keys.push(object.key().into());
+                        }
+                    }
                     None => {}
                 },
             );
@@ -530,67 +753,228 @@ impl Keyspace {
                 None => next_db().map(|db| (db, Location::START)),
             };
             for key in keys.drain(..) {
-                self.reform(db, &key, |object| {
-                    fragment.clear();
-                    if let Some(whole) = object.whole()
-                        && let Some(head) = coding.head(whole)
-                    {
-                        head.write_fragment(whole, &mut fragment);
-                        object.set_fragment(&fragment);
-                        demoted.values += 1;
-                    }
-                });
+                match hot {
+                    Some(_) => demoted.ready.push((db, key)),
+                    None => demoted.values += usize::from(self.replace(coding, db, &key)),
+                }
             }
         }
     }
 
-    /// This replica's fragment of a settled value: what it has of it, or what it would have. `None` if the key is absent or its value is not
-    /// settled: who asks looks it up again.
-    pub fn fragment(&self, db: Db, key: &[u8]) -> Option<Fragment<Vec<u8>>> {
-        let coding = self.coding.as_ref()?;
-        let rule = self.settling_rule(db)?;
-        let object = self
+    /// Replaces a value by this replica's fragment, if it is still settled. Whether it was.
+    pub fn demote_key(&mut self, db: Db, key: &[u8]) -> bool {
+        let Some(coding) = self.coding.take() else {
+            return false;
+        };
+        let rule = coding.rule();
+        let is_settled = self
             .peek_object(db, key)
-            .filter(|object| object.is_settled(rule))?;
-        let (mut head, bytes) = match object.coded() {
-            Some(coded) => {
-                let Fragment { head, bytes } = coded.fragment();
-                (head, bytes.to_vec())
-            }
-            None => {
-                let whole = object.whole()?;
-                let head = coding.head(whole)?;
-                let mut bytes = vec![0; head.row_bytes()];
-                head.code.encode(head.row, whole, &mut bytes);
-                (head, bytes)
-            }
-        };
-        head.version = object.version();
-        Some(Fragment { head, bytes })
+            .is_some_and(|object| !object.is_coded() && object.is_settled(rule));
+        let is_replaced = is_settled && coding.code.is_on && self.replace(&coding, db, key);
+        self.coding = Some(coding);
+        is_replaced
     }
 
-    /// Puts this replica's own fragment of a value in the place of another one, which it was sent, or which is of an earlier epoch. Not an operation.
+    fn replace(&mut self, coding: &Coding, db: Db, key: &[u8]) -> bool {
+        let mut is_replaced = false;
+        self.reform(db, key, |object| {
+            if let Some(whole) = object.whole()
+                && let Some(head) = coding.head(whole)
+            {
+                let mut fragment = Vec::with_capacity(HEAD_BYTES_MAX + head.row_bytes());
+                head.write_fragment(whole, &mut fragment);
+                object.set_fragment(&fragment);
+                is_replaced = true;
+            }
+        });
+        is_replaced
+    }
+
+    /// What this replica has of a value, if that is a fragment: with the key's version, and what the others are to be like.
+    pub fn coded_part(&self, db: Db, key: &[u8]) -> Option<Fragment<Bytes>> {
+        let object = self.peek_object(db, key)?;
+        let Fragment { mut head, bytes } = object.coded()?.fragment();
+        head.version = object.version();
+        Some(Fragment {
+            head,
+            bytes: Bytes::copy_from_slice(bytes),
+        })
+    }
+
+    /// The version of a key, and its value where that is a string that is here as a whole.
+    pub fn whole_part(&self, db: Db, key: &[u8]) -> Option<(Version, Bytes)> {
+        let object = self.peek_object(db, key)?;
+        let whole = match object.kept_string() {
+            Some(kept) => kept.clone(),
+            None => Bytes::copy_from_slice(object.whole()?),
+        };
+        Some((object.version(), whole))
+    }
+
+    /// Whether there is a fragment alone.
+    pub fn is_coded(&self, db: Db, key: &[u8]) -> bool {
+        self.coding.is_some() && self.peek_object(db, key).is_some_and(|object| object.is_coded())
+    }
+
+    /// Puts a value that was gathered in the place of its fragment. Not an operation: it is settled as before, and may be demoted again.
+    /// Whether it was meant: the key has that version, and there is a fragment.
+    pub fn make_whole(&mut self, db: Db, key: &[u8], version: Version, whole: &[u8]) -> bool {
+        if !self.is_coded_at(db, key, version) {
+            return false;
+        }
+        let kept = crate::string::kept(self.source(), whole);
+        self.reform(db, key, |object| object.set_whole(whole, kept));
+        if let Some(coding) = &mut self.coding {
+            coding.walk.again = true;
+        }
+        true
+    }
+
+    fn is_coded_at(&self, db: Db, key: &[u8], version: Version) -> bool {
+        let object = self.peek_object(db, key);
+        object.is_some_and(|object| object.version() == version && object.is_coded())
+    }
+
+    /// The version of a key that is there, expired or not.
+    pub fn version_of(&self, db: Db, key: &[u8]) -> Option<Version> {
+        Some(self.peek_object(db, key)?.version())
+    }
+
+    /// Whether values are copied that must be whole: for a backup, or for another group. Nothing is demoted meanwhile.
+    pub fn is_copied_whole(&mut self) -> bool {
+        let is_of_partition = |changes: &Changes| changes.only.is_some_and(|only| only != u16::MAX);
+        self.copy.is_some() || self.databases[0].changes().iter().any(is_of_partition)
+    }
+
+    /// Goes on from `from` through the keys of databases of clients, or of a partition of them, and finds those of which there are fragments here; about `budget` objects. Where to go
+    /// on; `None` at the end.
+    pub fn find_coded(
+        &self,
+        only: Option<PartitionId>,
+        from: Option<WalkPlace>,
+        budget: usize,
+        found: &mut Vec<(Db, Box<[u8]>)>,
+    ) -> Option<WalkPlace> {
+        self.coding.as_ref()?;
+        let index = match only {
+            None => None,
+            Some(partition) => Some(self.placing.range().index(partition)?),
+        };
+        let start = || match index {
+            None => Location::START,
+            Some(partition) => Location {
+                partition,
+                hash: KeyHash(0),
+            },
+        };
+        let mut at = from.map_or((Db::default(), start()), |place| (place.db, place.location));
+        let (mut left, mut bytes_left) = (budget.max(1), usize::MAX);
+        loop {
+            let (db, location) = at;
+            let mut is_beyond = false;
+            let database = self.database(db);
+            let next = next_settled(database, location, &mut left, &mut bytes_left, |object| {
+                is_beyond = index.is_some_and(|index| database.locate(object.key()).partition != index);
+                if object.is_coded() && !is_beyond {
+                    found.push((db, object.key().into()));
+                }
+            });
+            let next = next.filter(|next| index.is_none_or(|index| next.partition == index) && !is_beyond);
+            at = match next {
+                Some(location) => (db, location),
+                None => (of_clients().find(|other| other.number() > db.number())?, start()),
+            };
+            if left == 0 {
+                let (db, location) = at;
+                return Some(WalkPlace { db, location });
+            }
+        }
+    }
+
+    /// As whom this replica looks for its row.
+    pub fn holder(&self) -> Option<Incarnation> {
+        self.coding.as_ref()?.holder
+    }
+
+    /// Goes on from `from` through the keys and finds those whose values are settled, and those that are held though nobody is to let go of them; about `budget`
+    /// objects. Where to go on; `None` at the end.
+    pub fn find_settled(
+        &self,
+        from: Option<WalkPlace>,
+        budget: usize,
+        settled: &mut Vec<(Db, Box<[u8]>)>,
+        held: &mut Vec<(Db, Box<[u8]>)>,
+    ) -> Option<WalkPlace> {
+        let coding = self.coding.as_ref()?;
+        let rule = coding.rule();
+        let (mut left, mut bytes_left) = (budget.max(1), usize::MAX);
+        let mut at = from.map_or((Db::default(), Location::START), |place| (place.db, place.location));
+        loop {
+            let (db, location) = at;
+            let next = next_settled(self.database(db), location, &mut left, &mut bytes_left, |object| {
+                if object.is_settled(rule) {
+                    settled.push((db, object.key().into()));
+                } else if object.is_held() && !coding.holds(db, object.key()) {
+                    held.push((db, object.key().into()));
+                }
+            });
+            at = match next {
+                Some(location) => (db, location),
+                None => {
+                    let next_db = of_clients().find(|other| other.number() > db.number())?;
+                    (next_db, Location::START)
+                }
+            };
+            if left == 0 {
+                let (db, location) = at;
+                return Some(WalkPlace { db, location });
+            }
+        }
+    }
+
+    /// What this replica can give of a value with this version: a fragment of any row that it has, or one of its own row where the value is
+    /// here as a whole.
+    pub fn fragment(&self, db: Db, key: &[u8], version: Version) -> Given {
+        let object = self.peek_object(db, key);
+        let Some(object) = object.filter(|object| object.version() == version) else {
+            return match self.applied < version {
+                true => Given::Older,
+                false => Given::Newer,
+            };
+        };
+        let mut bytes = Vec::new();
+        if let Some(coded) = object.coded() {
+            let Fragment { mut head, bytes: row } = coded.fragment();
+            head.version = version;
+            Fragment { head, bytes: row }.write(&mut bytes);
+            return Given::Fragment(bytes.into());
+        }
+        let head = self.coding.as_ref().zip(object.whole());
+        let Some((mut head, whole)) = head.and_then(|(coding, whole)| Some((coding.head(whole)?, whole))) else {
+            return Given::Nothing;
+        };
+        head.version = version;
+        head.write_fragment(whole, &mut bytes);
+        Given::Fragment(bytes.into())
+    }
+
+    /// Puts this replica's own fragment of a value that was gathered in the place of another one: which it was sent, or which is damaged. Not an operation.
     /// Whether the value was meant: the key has that version, and there is a fragment.
-    ///
-    /// # Errors
-    /// These bytes are not the value that there is a fragment of.
-    pub fn recode(&mut self, db: Db, key: &[u8], version: Version, whole: &[u8]) -> Result<bool, WrongValue> {
-        let Some(object) = self.peek_object(db, key) else {
-            return Ok(false);
+    pub fn recode(&mut self, db: Db, key: &[u8], version: Version, whole: &[u8]) -> bool {
+        let head = self.coding.as_ref().and_then(|coding| coding.head(whole));
+        let Some(head) = head.filter(|_| self.is_coded_at(db, key, version)) else {
+            return false;
         };
-        if object.version() != version || !object.is_coded() {
-            return Ok(false);
-        }
-        if !is_value(&object, whole) {
-            return Err(WrongValue);
-        }
-        let Some(head) = self.coding.as_ref().and_then(|coding| coding.head(whole)) else {
-            return Ok(false);
-        };
-        let mut fragment = Vec::new();
+        let mut fragment = Vec::with_capacity(HEAD_BYTES_MAX + head.row_bytes());
         head.write_fragment(whole, &mut fragment);
         self.reform(db, key, |object| object.set_fragment(&fragment));
-        Ok(true)
+        true
+    }
+
+    /// Changes whether a value is held, which transfers have to tell.
+    fn change_form(&mut self, db: Db, key: &[u8], change: impl FnOnce(&mut Object)) {
+        let location = self.locate(key);
+        self.database_mut(db).update(location, key, change);
     }
 
     /// Changes the form of an object, not what it is.
@@ -600,13 +984,9 @@ impl Keyspace {
     }
 
     /// Takes over what [`Coding::decode`] has read, when all else has come. `None` if that does not go with it.
-    pub(crate) fn take_coding(&mut self, coding: Coding, held: &[FullKey]) -> Option<()> {
+    pub(crate) fn take_coding(&mut self, coding: Coding) -> Option<()> {
         if coding.up_to > self.applied {
             return None;
-        }
-        for (db, key) in held {
-            self.peek_object(*db, key)?.whole()?;
-            self.reform(*db, key, |object| object.hold(true));
         }
         self.coding = Some(Box::new(coding));
         Some(())
@@ -615,18 +995,14 @@ impl Keyspace {
     /// Writes what a group with a code has beside its objects.
     pub(crate) fn write_coding(&self, to: &mut Vec<u8>) {
         if let Some(coding) = &self.coding {
-            coding.encode(|db, key| self.is_held(db, key), to);
+            coding.encode(to);
         }
     }
 
     pub(crate) fn hash_coding(&self, digest: &mut Digest) {
         if let Some(coding) = &self.coding {
-            coding.hash(|db, key| self.is_held(db, key), digest);
+            coding.hash(digest);
         }
-    }
-
-    fn is_held(&self, db: Db, key: &[u8]) -> bool {
-        self.peek_object(db, key).is_some_and(|object| object.is_held())
     }
 }
 
@@ -634,7 +1010,7 @@ impl Coding {
     /// Whether a fragment is what this replica is to have of its value.
     fn is_own(&self, coded: Coded<'_>) -> bool {
         let head = coded.fragment().head;
-        (head.epoch, head.code, Some(head.row)) == (self.code.epoch, self.code.code, self.row())
+        (head.code, Some(head.row)) == (self.code.code, self.row())
     }
 }
 

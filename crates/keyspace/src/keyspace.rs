@@ -342,6 +342,10 @@ impl Keyspace {
         replies.begin();
         match operation {
             EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
+            EntryOperation::Coding(step) => {
+                local.met_other_value |= !self.apply_coding(step);
+                replies.end_reply(false);
+            }
             EntryOperation::Stage(piece) => {
                 self.applied.0 += 1;
                 self.staging.add(origin.gateway, piece, &mut self.lazyfree);
@@ -377,7 +381,9 @@ impl Keyspace {
         let is_applied = Operations::read_kept(&whole, |operation| {
             // Of what comes in pieces nothing is pieces again.
             match operation {
-                EntryOperation::Stage(_) | EntryOperation::Staged { .. } => return false,
+                EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Coding(_) => {
+                    return false;
+                }
                 EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
                 operation => self.apply_begun(operation, origin, local, replies, answer),
             }
@@ -471,7 +477,10 @@ impl Keyspace {
             | EntryOperation::Forget(_)
             | EntryOperation::Received { .. }
             | EntryOperation::Resume(_) => unreachable!("transactions have a way of their own"),
-            EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Arrive(_) => {
+            EntryOperation::Stage(_)
+            | EntryOperation::Staged { .. }
+            | EntryOperation::Arrive(_)
+            | EntryOperation::Coding(_) => {
                 unreachable!("the caller has looked")
             }
             EntryOperation::Install { effects } => self.install(effects, local),
@@ -923,7 +932,7 @@ impl Keyspace {
         let Some(object) = self.object_at(db, key) else {
             return Some((None, self.version(db, key)));
         };
-        (object.memory() <= bytes_max).then(|| {
+        (object.memory() <= bytes_max && !object.is_coded()).then(|| {
             let copy = object.copy_as(key, object.deadline(), object.version());
             (Some(copy), self.database(db).version_of(&object))
         })

@@ -80,7 +80,10 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use alone::{Terms, Told, shared};
-pub use coded::{Coded, Demoted, GroupCode, HELD_MAX, Refilled, THRESHOLD_MIN, WrongValue};
+pub use coded::needs::Needed;
+pub use coded::{
+    Coded, CodingStep, Demoted, Given, GroupCode, HELD_MAX, Hot, Refilled, THRESHOLD_MIN, WalkPlace, WrongValue,
+};
 pub use cost::{cost, string_bytes, zero_bytes};
 pub use database::KeyVersion;
 pub use directories::Cursor;

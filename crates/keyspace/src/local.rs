@@ -79,6 +79,8 @@ pub struct LeaderLocal {
     /// Keys whose values a read needs as a whole, and of which there are fragments here. The driver takes them after each call that says so
     /// ([`Read::NeedsWhole`](crate::Read::NeedsWhole)).
     pub to_gather: Vec<(Db, Box<[u8]>)>,
+    /// Whether an entry has brought a value that is not the one of which there is a fragment here: this replica must not go on.
+    pub met_other_value: bool,
 }
 
 impl LeaderLocal {
@@ -119,6 +121,7 @@ impl LeaderLocal {
             wanted: Vec::new(),
             written: None,
             to_gather: Vec::new(),
+            met_other_value: false,
         }
     }
 

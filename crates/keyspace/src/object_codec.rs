@@ -3,7 +3,7 @@
 //! ```text
 //!  object       key | flags u8 | deadline i64 | form u8 | value
 //!  key, value   length u32 | bytes
-//!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text | 8 it is settled whatever its version
+//!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text | 8 it is settled whatever its version, 16 it is held
 //!               (`coded.rs`; in transfers alone)
 //!  form 0       a string: its bytes
 //!  form 1 to 4  a list, set, hash, sorted set in a listpack: its bytes (`listpack.rs`)
@@ -115,7 +115,8 @@ pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     let flags = (u8::from(object.deadline().is_some()) * HAS_DEADLINE)
         | (u8::from(object.is_grown()) << 1)
         | (u8::from(is_text) << 2)
-        | (u8::from(object.is_settled_for_good()) << 3);
+        | (u8::from(object.is_settled_for_good()) << 3)
+        | (u8::from(object.is_held()) << 4);
     to.u8(flags);
     let deadline = object.deadline().unwrap_or_default();
     to.i64(deadline.0);
@@ -129,6 +130,7 @@ pub(crate) struct Head<'a> {
     is_grown: bool,
     is_text: bool,
     is_settled: bool,
+    is_held: bool,
     pub(crate) form: u8,
 }
 
@@ -145,6 +147,7 @@ impl<'a> Head<'a> {
             is_grown: flags & 2 != 0,
             is_text: flags & 4 != 0,
             is_settled: flags & 8 != 0,
+            is_held: flags & 16 != 0,
             form,
         })
     }
@@ -187,6 +190,9 @@ pub(crate) fn arrived(head: &Head<'_>, value: &[u8], source: Option<&Bytes>) -> 
     }?;
     if head.is_settled {
         object.settle_for_good();
+    }
+    if head.is_held {
+        object.hold(true);
     }
     Some(object)
 }

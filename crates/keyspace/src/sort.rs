@@ -3,6 +3,7 @@
 //! What patterns name is looked up in this keyspace alone ([`Reader::external`]). Whoever runs the command on copies of
 //! some keys learns from [`LeaderLocal::wanted`](crate::LeaderLocal::wanted) which others it asked for.
 
+use crate::Keyspace;
 use crate::apply::Apply;
 use crate::events::EventClasses;
 use crate::large::Large;
@@ -10,12 +11,14 @@ use crate::limits::EncodingLimits;
 use crate::list::List;
 use crate::listpack::{self, Listpack};
 use crate::object::{Kind, Object, Value};
+use crate::local::LeaderLocal;
 use crate::read::Reader;
 use crate::set::Members;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::{ReplyError, SortCommand, number};
-use ids::Version;
+use ids::{Db, Version};
+use resp::{Protocol, ReplyWriter};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -235,9 +238,7 @@ impl<'k> Reader<'k, '_> {
         let object = self.external(&place.key)?;
         if place.field.is_none() && self.keyspace.withholds(self.db, &object, self.is_in_entry) {
             self.lacks = true;
-            if !self.is_in_entry {
-                self.local.to_gather.push((self.db, place.key.into()));
-            }
+            self.local.to_gather.push((self.db, place.key.into()));
             return None;
         }
         let mut digits = Digits::default();
@@ -272,6 +273,38 @@ impl<'k> Reader<'k, '_> {
 
 fn directed(order: Ordering, is_descending: bool) -> Ordering {
     if is_descending { order.reverse() } else { order }
+}
+
+impl Keyspace {
+    /// Notes which values `SORT` would meet that it needs and lacks ([`LeaderLocal::to_gather`]): only on its way it finds out.
+    pub(crate) fn note_lacking_of_sort(
+        &self,
+        db: Db,
+        command: &SortCommand<'_>,
+        is_in_entry: bool,
+        local: &mut LeaderLocal,
+    ) {
+        let (now, mut bytes) = (self.time(), Vec::new());
+        let mut out = ReplyWriter::new(&mut bytes, Protocol::Resp2);
+        let mut reader = Reader {
+            keyspace: self,
+            local,
+            db,
+            out: &mut out,
+            now,
+            is_in_entry,
+            waits: false,
+            lacks: false,
+        };
+        let Ok(elements) = reader.sorted(command) else {
+            return;
+        };
+        for element in &elements {
+            for pattern in command.patterns() {
+                reader.found(pattern, element);
+            }
+        }
+    }
 }
 
 impl Apply<'_, '_> {

@@ -54,6 +54,12 @@ struct Staged {
 }
 
 impl Staging {
+    /// What has come of an operation of a gateway.
+    pub(crate) fn peek(&self, gateway: GatewayId, number: u64) -> Option<&[u8]> {
+        let staged = self.0.get(&gateway).filter(|staged| staged.number == number)?;
+        Some(&staged.bytes)
+    }
+
     /// Takes a piece.
     pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>, lazyfree: &mut Lazyfree) {
         let Piece {

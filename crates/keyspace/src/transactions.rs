@@ -553,7 +553,8 @@ pub(crate) fn needs_of(operation: &EntryOperation<'_>) -> Option<Needs> {
         | EntryOperation::EndWaits { .. }
         | EntryOperation::Stage(_)
         | EntryOperation::Staged { .. }
-        | EntryOperation::Arrive(_) => return None,
+        | EntryOperation::Arrive(_)
+        | EntryOperation::Coding(_) => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -971,7 +972,8 @@ impl Keyspace {
             | EntryOperation::Lock(_)
             | EntryOperation::Stage(_)
             | EntryOperation::Staged { .. }
-            | EntryOperation::Arrive(_) => unreachable!("the caller has looked"),
+            | EntryOperation::Arrive(_)
+            | EntryOperation::Coding(_) => unreachable!("the caller has looked"),
         }
     }
 

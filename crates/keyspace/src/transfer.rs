@@ -252,6 +252,9 @@ impl Transfer {
         let to = self.begin_chunk(keyspace, &mut databases);
         let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
+        if sender.has_sent_coded {
+            return ObjectsStep::Lost;
+        }
         let chunk = sender.to;
         self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
         if databases.iter().all(Changes::is_covered) {
@@ -278,6 +281,9 @@ impl Transfer {
         }
         let mut sender = Sender::of_whole_values(keyspace);
         sender.send(&mut databases, bytes_max, false);
+        if sender.has_sent_coded {
+            return ObjectsStep::Lost;
+        }
         let records = sender.to;
         keyspace.put_changes(databases);
         ObjectsStep::More(records)
@@ -291,7 +297,7 @@ impl Transfer {
         }
         let mut sender = Sender::of_whole_values(keyspace);
         sender.send(&mut databases, usize::MAX, true);
-        Some(sender.to)
+        (!sender.has_sent_coded).then_some(sender.to)
     }
 
     /// All that is left of the objects, as they are now, whatever its size; `None` if the transfer is to begin again. It is over.
@@ -304,7 +310,7 @@ impl Transfer {
         let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, usize::MAX, true);
         sender.send_restless(&mut databases);
-        Some(sender.to)
+        (!sender.has_sent_coded).then_some(sender.to)
     }
 
     /// The head of the next chunk.
@@ -359,6 +365,8 @@ struct Sender<'a> {
     to: Vec<u8>,
     /// Objects that take more go in pieces.
     whole_bytes_max: usize,
+    /// Whether a fragment was sent: of no use but to another replica of the same group.
+    has_sent_coded: bool,
 }
 
 impl<'a> Sender<'a> {
@@ -367,6 +375,7 @@ impl<'a> Sender<'a> {
             keyspace,
             to,
             whole_bytes_max: WHOLE_BYTES_MAX,
+            has_sent_coded: false,
         }
     }
 
@@ -376,6 +385,7 @@ impl<'a> Sender<'a> {
             keyspace,
             to: Vec::new(),
             whole_bytes_max: usize::MAX,
+            has_sent_coded: false,
         }
     }
 
@@ -435,6 +445,7 @@ impl<'a> Sender<'a> {
             is_large = is_large || object.memory() > self.whole_bytes_max;
             if !is_large && !is_lost_by_mistake(self.keyspace, object) {
                 count += 1;
+                self.has_sent_coded |= object.is_coded();
                 write_object(&mut self.to, object);
             }
         });
@@ -525,6 +536,7 @@ impl<'a> Sender<'a> {
                 changes.wait(location());
             } else if !is_lost_by_mistake(self.keyspace, object) {
                 self.to.raw(&[OBJECT, db.number()]);
+                self.has_sent_coded |= object.is_coded();
                 write_object(&mut self.to, object);
             }
             if is_large || self.to.len() >= limit {

@@ -34,7 +34,7 @@ pub use group_client::{
     Asked, CROWDED_OUT, FULL, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
-pub use member::{Chunk, CopyCost, Effects, FLIGHTS_MAX, Member, Sender};
+pub use member::{Chunk, CodingCounts, CopyCost, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
 pub use replica::{Input, Reload, Replica};
 pub use request::{

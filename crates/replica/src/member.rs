@@ -33,6 +33,7 @@
 //! 9. The members are those of an entry that is applied.
 //! 10. An entry that is applied before it is committed is the next one, of a leader alone, and nothing is in flight before it.
 
+mod fragments;
 mod gathering;
 mod open_entry;
 mod snapshots;
@@ -40,6 +41,8 @@ mod unconfirmed;
 
 pub use self::snapshots::{Chunk, CopyCost};
 
+pub use self::fragments::CodingCounts;
+use self::fragments::{Around, Fragments, Readiness};
 use self::gathering::{Gathered, Gathering, Next};
 use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
@@ -60,8 +63,8 @@ use consensus::{
     Committed, Durability, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role,
     Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
-use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{BlockCommand, Entry, EntryOperation, Header, Operations, OperationsMark, Read};
+use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, PartitionId, Prng};
+use keyspace::{BlockCommand, Entry, EntryOperation, Header, Needed, Operations, OperationsMark, Read};
 use mutations::Mutation;
 use resp::{FrozenRope, ReplyWriter};
 use std::collections::{BTreeMap, VecDeque};
@@ -75,6 +78,9 @@ const SHORT_ANSWER_BYTES: usize = 1024;
 /// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
 /// it anyway.
 const GATHERED_MAX: usize = 4_096;
+
+/// Short reads that are gone on with at a time.
+const READS_ON: usize = 64;
 
 /// Who sent a batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -135,6 +141,8 @@ struct Flight {
     gathered: Vec<Gathered>,
     /// Batches of reads alone that came behind it.
     attached: Vec<Gathered>,
+    /// How many batches this leader had proposed before.
+    batches_before: u64,
 }
 
 /// A batch of reads that was answered under the lease, before the lease was looked at again.
@@ -167,6 +175,9 @@ pub struct Member {
     snapshots: Snapshots,
     is_stopped: bool,
     scrub: Scrub,
+    fragments: Fragments,
+    /// The last entry by which a value may get another name.
+    renamed_at: Index,
     counts: MemberCounts,
     now: Monotonic,
     /// Where the gateways are that have sent batches with writes to this leader.
@@ -239,6 +250,8 @@ impl Member {
             evaluated: Vec::new(),
             snapshots: Snapshots::new(needs_snapshot),
             is_stopped: false,
+            fragments: Fragments::default(),
+            renamed_at: Index(0),
             counts: MemberCounts::default(),
             now: Monotonic(0),
             nodes: BTreeMap::new(),
@@ -422,13 +435,25 @@ impl Member {
             Input::Tick => {
                 self.snapshots.fail_stalled(now, &mut self.raft);
                 self.raft.tick(now);
+                self.now = now;
+                self.tick_fragments(state, turn, now);
                 if let Some(at) = self.scrub.missed(self.applied) {
                     self.judge(at, effects);
                 }
             }
             // What is refused now is asked for again. Behind the open entry stands nothing before it is in the log.
             Input::ChangeMembers(_) if self.open_entry.is_open() => {}
-            Input::ChangeMembers(members) => _ = self.raft.change_members(&members),
+            Input::ChangeMembers(members) => {
+                let (fragments, around) = around(self, now);
+                if fragments.may_change(state, around, &members) {
+                    _ = self.raft.change_members(&members);
+                }
+            }
+            Input::Coding { from, message } if self.members.all().contains(&from) => {
+                let (fragments, around) = around(self, now);
+                fragments.hear(state, around, from, message);
+            }
+            Input::Coding { .. } => {}
             Input::Transfer(to) => _ = self.raft.transfer(to, now),
             // Of others nothing is remembered.
             Input::Scrubbed { from, .. } if !self.members.all().contains(&from) => {}
@@ -810,13 +835,20 @@ impl Member {
             || self.snapshots.has_senders()
             || self.snapshots.may_store()
             || self.begins.is_some()
+            || self.can_look()
             || state.has_deferred()
+            || state.has_lacking()
+            || self.fragments.has_messages()
             || state.waiting_reads.has_shown()
     }
 
     /// Goes on with the long values that a read asks for. What is read is told when the lease was looked at again.
     fn read_on(&mut self, state: &mut GroupState, turn: &Turn) {
-        state.read_on(turn);
+        for _ in 0..READS_ON {
+            if !state.read_on(turn) {
+                break;
+            }
+        }
         for (db, key) in state.take_met_expired() {
             self.gathering.ask(&EntryOperation::Expire { db, key: &key });
         }
@@ -833,6 +865,7 @@ impl Member {
         effects.disk.extend(self.begins.take().map(DiskRequest::Begin));
         loop {
             self.gathering.look_at_kept(state, now);
+            self.prepare(state, now);
             self.propose(turn);
             self.unconfirmed.begin_round(&mut self.raft, now);
             let ready = self.raft.take_ready(now);
@@ -842,7 +875,7 @@ impl Member {
                 self.answer_early(state, turn, effects);
             }
             self.gathering.look_at_kept(state, now);
-            let waits = self.can_propose() || self.unconfirmed.awaits_round() || self.raft.has_ready();
+            let waits = self.can_propose() || self.can_look() || self.unconfirmed.awaits_round() || self.raft.has_ready();
             // What is left of what is committed is for the next turn.
             if is_over || !waits || self.raft.is_behind() {
                 break;
@@ -850,6 +883,13 @@ impl Member {
         }
         self.look_again(now, effects);
         self.answer_deferred(state, effects);
+        if state.has_lacking() {
+            let (fragments, around) = around(self, now);
+            fragments.want_for_reads(state, around);
+        }
+        if self.fragments.has_messages() {
+            effects.coding.extend(self.fragments.take_messages(now));
+        }
         // Of a piece of the state it is said up to where it reflects the log.
         if self.open_entry.is_none() {
             self.snapshots
@@ -948,6 +988,12 @@ impl Member {
         is_leading && has_room && self.gathering.has_next(&self.unconfirmed)
     }
 
+    /// Whether there are batches that were not looked at, and may be.
+    fn can_look(&self) -> bool {
+        let is_leading = self.role == Role::Leader && !self.is_stopped;
+        is_leading && self.flights.len() < FLIGHTS_MAX && self.gathering.next_to_look_at().is_some()
+    }
+
     /// With what an entry of this turn begins.
     fn header(&self, turn: &Turn) -> Header {
         let seed = Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
@@ -971,14 +1017,135 @@ impl Member {
             self.counts.entries_proposed += 1;
             self.counts.batches_proposed += batches.0 as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
-            let (gathered, attached) = self.gathering.take(batches);
+            let batches_before = self.gathering.proposed();
+            let (gathered, attached, renames) = self.gathering.take(batches);
+            if renames {
+                self.renamed_at = index;
+            }
             self.flights.push_back(Flight {
                 index,
                 term,
                 gathered,
                 attached,
+                batches_before,
             });
         }
+    }
+
+    /// Of a group whose values are kept as fragments: looks at the batches that are not proposed yet, as many as can be. What they need is to be here, and
+    /// what an entry needs is to be in it.
+    ///
+    /// One that needs a value is the first of its entry, and nothing is on its way before it: what is on its way may give the value another name or version.
+    fn prepare(&mut self, state: &mut GroupState, now: Monotonic) {
+        let is_coded = state.keyspace().code().is_some();
+        self.gathering.begin_looking(is_coded);
+        if !is_coded || self.role != Role::Leader {
+            return;
+        }
+        while let Some(batch) = self.gathering.next_to_look_at() {
+            let (gateway, up_to) = (batch.sender.gateway, self.fragments.settled());
+            let mut needed = Needed::default();
+            let (keyspace, local) = state.parts();
+            local.to_gather.clear();
+            keyspace.look_at_operations(&batch.batch.writes, gateway, up_to, local, &mut needed);
+            for read in reads(&batch.batch.reads).unwrap_or_default() {
+                if let Question::Command { db, .. } = read.question {
+                    keyspace.look_at_read(db, read.question.args(), up_to, local, &mut needed);
+                }
+            }
+            keyspace.complete_needed(up_to, &mut needed);
+            let is_named_anew = needed.has_need && self.renamed_at > self.applied;
+            if needed.refill.is_empty() && needed.whole.is_empty() && !is_named_anew {
+                // Another one of the same entry may rename what this one needs.
+                let is_behind_rename = needed.has_need && self.gathering.renames();
+                if is_behind_rename {
+                    return;
+                }
+                for key in needed.kept() {
+                    self.fragments.rescue(key);
+                }
+                self.gathering.looked_at(needed.renames);
+                continue;
+            }
+            if !self.flights.is_empty() || self.gathering.has_looked_at() {
+                return;
+            }
+            let own = &mut self.gathering.own;
+            let (fragments, around) = (
+                &mut self.fragments,
+                Around {
+                    me: self.raft.me(),
+                    members: &self.members,
+                    leader: self.leader,
+                    now,
+                },
+            );
+            match fragments.prepare(state, around, &needed.refill, &needed.whole, |operation| own.push(operation)) {
+                Readiness::Waits => return,
+                // What follows is looked at when this is applied.
+                Readiness::Ready => {
+                    self.gathering.looked_at(needed.renames);
+                    self.gathering.end_here();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Time passes for what is kept as fragments.
+    fn tick_fragments(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic) {
+        let is_wanted = turn.coding.is_some() && self.role == Role::Leader;
+        if self.is_stopped || !is_wanted && state.keyspace().code().is_none() {
+            return;
+        }
+        let taken = self.gathering.taken();
+        let applied = match self.flights.front() {
+            Some(flight) => flight.batches_before,
+            None => self.gathering.proposed(),
+        };
+        let leader = match self.role {
+            Role::Leader => Some(self.raft.me()),
+            _ => self.leader.filter(|leader| *leader != self.raft.me()),
+        };
+        let around = Around {
+            me: self.raft.me(),
+            members: &self.members,
+            leader,
+            now,
+        };
+        let own = &mut self.gathering.own;
+        let may_ask = self.open_entry.is_none();
+        self.fragments
+            .tick(state, around, turn, (applied, taken), |operation| {
+                if may_ask {
+                    own.push(operation);
+                }
+            });
+    }
+
+    /// Whether ticks have anything to do for what is kept as fragments.
+    pub(crate) fn needs_ticks(&self, state: &GroupState) -> bool {
+        self.fragments.needs_ticks(state, self.role == Role::Leader)
+    }
+
+    /// A copy of values is begun that must be whole.
+    pub(crate) fn begin_copy(&mut self) {
+        self.fragments.begin_copy();
+    }
+
+    /// Gathers what is to be copied. Whether all of it is here.
+    pub(crate) fn make_whole(&mut self, state: &mut GroupState, only: Option<PartitionId>) -> bool {
+        if state.keyspace().code().is_none() {
+            return true;
+        }
+        let now = self.now;
+        let (fragments, around) = around(self, now);
+        fragments.make_whole(state, around, only)
+    }
+
+    /// What was gathered, demoted and found to be damaged.
+    pub fn coding_counts(&self) -> CodingCounts {
+        self.fragments.counts()
     }
 
     /// What the disk is told of a log that begins with what is here.
@@ -1035,6 +1202,7 @@ impl Member {
             if self.role != Role::Leader {
                 self.step_down(effects);
                 state.step_down();
+                self.fragments.step_down();
             }
             effects.status = Some(status);
         }
@@ -1096,6 +1264,7 @@ impl Member {
         self.members = point.members.clone();
         self.members_at = point.index;
         self.scrub.restart(point.index);
+        self.fragments.restart();
         effects.members_changed = true;
         effects.was_installed = true;
         self.counts.installs += 1;
@@ -1239,6 +1408,9 @@ impl Member {
                 return false;
             }
         };
+        if std::mem::take(&mut state.local.met_other_value) {
+            effects.differs = true;
+        }
         for (Gathered { sender, batch, .. }, outcome) in gathered.into_iter().zip(outcomes) {
             self.voice().say(effects, sender, batch.sequence, outcome);
         }
@@ -1305,6 +1477,17 @@ impl Member {
     }
 }
 
+/// A member's part that keeps fragments, and what is around it.
+fn around(member: &mut Member, now: Monotonic) -> (&mut Fragments, Around<'_>) {
+    let around = Around {
+        me: member.raft.me(),
+        members: &member.members,
+        leader: member.leader,
+        now,
+    };
+    (&mut member.fragments, around)
+}
+
 /// Whether nothing has become of anything.
 fn is_empty(ready: &Ready) -> bool {
     *ready == Ready::default()
@@ -1345,6 +1528,7 @@ mod tests {
             answers_bytes_max: usize::MAX,
             copying: Copying::at_once(256 * 1024),
             semantics: SemanticsVersion::CURRENT,
+            coding: None,
         }
     }
 
@@ -1409,6 +1593,7 @@ mod tests {
             term: Term(term),
             gathered: Vec::new(),
             attached: Vec::new(),
+            batches_before: 0,
         };
         let leading = |change: fn(&mut Member, &dyn Fn(u64, u64) -> Flight)| {
             broken(|member| {

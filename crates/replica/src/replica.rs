@@ -184,12 +184,38 @@ impl Replica {
 
     /// See [`Keyspace::begin_copy`].
     pub fn begin_copy(&mut self, id: u64) -> bool {
+        if let Role::Member(member) = &mut self.role {
+            member.begin_copy();
+        }
         self.state.keyspace_mut().begin_copy(id)
     }
 
     /// See [`Keyspace::next_of_copy`].
     pub fn next_of_copy(&mut self, id: u64, bytes_max: usize) -> CopyStep {
+        let is_over = self.state.keyspace.is_copy_over(id);
+        if !is_over && !self.are_whole(None) {
+            return CopyStep::NotYet;
+        }
         self.state.keyspace_mut().next_of_copy(id, bytes_max)
+    }
+
+    /// Whether values are here that are to be copied, of a partition or all. If not, they are gathered.
+    fn are_whole(&mut self, only: Option<PartitionId>) -> bool {
+        match &mut self.role {
+            Role::Member(member) => member.make_whole(&mut self.state, only),
+            Role::Alone(_) | Role::Elsewhere => true,
+        }
+    }
+
+    /// Whether ticks have anything to do for values that are kept as fragments.
+    pub fn needs_ticks(&self) -> bool {
+        self.member().is_some_and(|member| member.needs_ticks(&self.state))
+    }
+
+    /// Whether a command that reads needs values of which there are fragments here.
+    #[inline]
+    pub fn lacks(&mut self, db: Db, command: &Command<'_>) -> bool {
+        self.state.keyspace.code().is_some() && self.state.lacks(db, command)
     }
 
     /// See [`Member::take_copied`].
@@ -218,6 +244,9 @@ impl Replica {
     /// See [`Keyspace::begin_partition_copy`]. `None` too if the state is being sent to somebody, or copied: that would have to begin again when
     /// the partition goes.
     pub fn begin_partition_copy(&mut self, partition: PartitionId) -> Option<PartitionCopy> {
+        if let Role::Member(member) = &mut self.role {
+            member.begin_copy();
+        }
         let keyspace = self.state.keyspace_mut();
         match keyspace.has_transfers() {
             true => None,
@@ -231,6 +260,9 @@ impl Replica {
         copy: &mut PartitionCopy,
         bytes_max: usize,
     ) -> PartitionCopyStep {
+        if !self.are_whole(Some(copy.partition())) {
+            return PartitionCopyStep::NotYet;
+        }
         copy.next(self.state.keyspace_mut(), bytes_max)
     }
 

@@ -72,6 +72,8 @@ pub struct GroupState {
     awaited: usize,
     /// Reads that wait for transactions of the replicated group, and when what was applied.
     pub(crate) waiting_reads: WaitingReads,
+    /// What reads wait for that is here as fragments, and was not asked for yet.
+    lacking: Vec<FullKey>,
     marks: Marks,
     /// Whether expired keys stay where they are for now: see [`GroupState::keep_expired`].
     pub(crate) keeps_expired: bool,
@@ -113,11 +115,13 @@ impl GroupState {
                 answers_bytes_max: usize::MAX,
                 copying: Copying::at_once(256 * 1024),
                 semantics: SemanticsVersion::CURRENT,
+                coding: None,
             },
             has_begun: false,
             entry_is_open: false,
             awaited: 0,
             waiting_reads: WaitingReads::default(),
+            lacking: Vec::new(),
             marks: Marks::default(),
             keeps_expired: false,
             known: SemanticsVersion::CURRENT,
@@ -446,6 +450,7 @@ impl GroupState {
         if !leads {
             self.local.met_expired.clear();
         }
+        self.local.to_gather.clear();
         let said = verdicts
             .into_iter()
             .skip(own)
@@ -483,6 +488,9 @@ impl GroupState {
             if is_locked && self.puts_off(question) && self.waiting_reads.put_off(place, all, Some(txn)) {
                 return answers.deferred();
             }
+            if is_locked && self.parks(question, place, all, Some(txn), answers) {
+                return;
+            }
             return self.answer_holder(txn, question, answers);
         }
         if let &Question::WaitingRead { sequence, index } = question
@@ -517,6 +525,9 @@ impl GroupState {
         if self.puts_off(question) && self.waiting_reads.put_off(place, all, None) {
             return answers.deferred();
         }
+        if self.parks(question, place, all, None, answers) {
+            return;
+        }
         let age = match question {
             Question::SnapshotRead { .. } | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
@@ -533,25 +544,99 @@ impl GroupState {
         }
     }
 
-    /// Writes a step of the long values that the first of those reads asks for.
-    pub(crate) fn read_on(&mut self, turn: &Turn) {
+    /// If a read lacks values of which there are fragments here, it waits for them, or is told that there is no room to wait.
+    fn parks(
+        &mut self,
+        question: &Question<'_>,
+        place: ReadPlace,
+        all: &Bytes,
+        holder: Option<TxnId>,
+        answers: &mut AnswersBuf,
+    ) -> bool {
+        if !crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
+            return false;
+        }
+        let is_parked = self.park(LongRead {
+            place,
+            all: all.clone(),
+            holder,
+            tries: 0,
+            values: None,
+            gives_up: false,
+        });
+        match is_parked {
+            true => answers.deferred(),
+            false => answers.crowded_out(),
+        }
+        true
+    }
+
+    /// Lets a read wait for what it was found to lack; `false` if there is no room.
+    fn park(&mut self, long: LongRead) -> bool {
+        let mut lacking = std::mem::take(&mut self.local.to_gather);
+        let is_parked = lacking.first().is_some_and(|first| self.waiting_reads.park(first, long));
+        if is_parked {
+            self.lacking.append(&mut lacking);
+        }
+        is_parked
+    }
+
+    /// Whether a command that reads needs values of which there are fragments here.
+    pub(crate) fn lacks(&mut self, db: Db, command: &command::Command<'_>) -> bool {
+        self.local.to_gather.clear();
+        let lacks = self.keyspace.note_lacking_of(db, command, &mut self.local);
+        self.local.to_gather.clear();
+        lacks
+    }
+
+    /// Values that are to be gathered, for reads, since this was last asked.
+    pub(crate) fn take_lacking(&mut self) -> Vec<FullKey> {
+        std::mem::take(&mut self.lacking)
+    }
+
+    /// Whether there are such.
+    pub(crate) fn has_lacking(&self) -> bool {
+        !self.lacking.is_empty()
+    }
+
+    /// Writes a step of the long values that the first of those reads asks for, or answers it. Whether another step can be taken in the same
+    /// turn.
+    pub(crate) fn read_on(&mut self, turn: &Turn) -> bool {
         self.begin(turn);
         let Some(long) = self.waiting_reads.take_long() else {
-            return;
+            return false;
         };
+        let all = long.all.clone();
+        let questions = reads(&all).expect("they were read when they came");
+        let question = &questions[long.place.index as usize].question;
+        if !long.gives_up && crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
+            // There is room: it has just left.
+            self.park(long);
+            return true;
+        }
+        self.local.to_gather.clear();
+        let is_short = !self.puts_off(question);
+        self.go_on_with(turn, long);
+        is_short
+    }
+
+    fn go_on_with(&mut self, turn: &Turn, long: LongRead) {
         let LongRead {
             place,
             all,
             holder,
             tries,
             values,
+            gives_up,
         } = long;
         let questions = reads(&all).expect("they were read when they came");
         let question = &questions[place.index as usize].question;
-        let Question::OptimisticRead(keys) = question else {
-            unreachable!("nothing else asks for values")
+        let mut values = match question {
+            Question::OptimisticRead(keys) => {
+                values.or_else(|| LongValues::begin(&self.keyspace, keys.iter().copied()))
+            }
+            _ => None,
         };
-        let mut values = values.or_else(|| LongValues::begin(&self.keyspace, keys.iter().copied()));
         let step = match &mut values {
             Some(values) => values.go_on(&self.keyspace),
             // They are not long any more.
@@ -563,6 +648,7 @@ impl GroupState {
             holder,
             tries,
             values,
+            gives_up,
         };
         match step {
             LongStep::More => return self.waiting_reads.go_on_with(again(values, tries)),
@@ -585,6 +671,12 @@ impl GroupState {
         let mark = self.mark_reads(turn, false);
         let mut answers = AnswersBuf::default();
         self.local.written = values;
+        if gives_up && matches!(question, Question::OptimisticRead(_)) {
+            // What a transaction wants to see cannot be told.
+            answers.crowded_out();
+            self.local.written = None;
+            return self.waiting_reads.show(place, answers.finish(), again(None, tries));
+        }
         match holder {
             Some(txn) => self.answer_holder(txn, question, &mut answers),
             None => crate::waiting_reads::answer(
@@ -673,6 +765,7 @@ impl GroupState {
     /// Nobody is answered here any more.
     pub(crate) fn step_down(&mut self) {
         self.waiting_reads.clear();
+        self.lacking.clear();
         self.local.wounds.clear();
         self.local.torn.clear();
         self.local.deferred.clear();
@@ -866,6 +959,16 @@ impl GroupState {
         self.replace_keyspace(decoded);
         self.entry_is_open = false;
         Reload::Done
+    }
+
+    /// The data to look at, and what the leader keeps beside it.
+    pub(crate) fn parts(&mut self) -> (&Keyspace, &mut LeaderLocal) {
+        (&self.keyspace, &mut self.local)
+    }
+
+    /// The data, to be demoted by who keeps what is in use.
+    pub(crate) fn keyspace_and_local(&mut self) -> (&mut Keyspace, &LeaderLocal) {
+        (&mut self.keyspace, &self.local)
     }
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {

@@ -6,6 +6,7 @@
 
 use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
+use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{GatewayId, Monotonic, Version};
 use keyspace::{Behind, Keyspace, LeaderLocal, LongValues};
@@ -65,7 +66,8 @@ struct WaitingRead {
     locks: Locks,
 }
 
-/// A read of long values, which are written step by step before it is answered.
+/// A read of long values, which are written step by step before it is answered; or of values of which there are fragments here, which are
+/// gathered before.
 pub(crate) struct LongRead {
     pub(crate) place: ReadPlace,
     /// The reads of the batch.
@@ -76,6 +78,8 @@ pub(crate) struct LongRead {
     pub(crate) tries: u32,
     /// What is written of them; nothing of those that are not the first.
     pub(crate) values: Option<LongValues>,
+    /// Whether what it lacks cannot be gathered: it is answered that.
+    pub(crate) gives_up: bool,
 }
 
 /// A read's place among those that wait for the same: what had come before it, and its number here.
@@ -98,6 +102,8 @@ pub(crate) struct WaitingReads {
     answered: Vec<(ReadPlace, FrozenRope)>,
     /// Those that ask for long values, in the order of their turns.
     long: VecDeque<LongRead>,
+    /// Those that wait for a value of which there is a fragment here.
+    cold: BTreeMap<FullKey, Vec<LongRead>>,
     /// What was answered to such, to be told if the lease holds still; if not, they are looked at again.
     shown: Vec<(ReadPlace, FrozenRope, LongRead)>,
     #[cfg(test)]
@@ -165,8 +171,32 @@ impl WaitingReads {
             holder,
             tries: 0,
             values: None,
+            gives_up: false,
         });
         true
+    }
+
+    /// A value that it needs is to be gathered: it is answered when that is here. `false` if there is no room.
+    pub(crate) fn park(&mut self, lacking: &FullKey, long: LongRead) -> bool {
+        if self.len() >= WAITING_READS_MAX {
+            return false;
+        }
+        self.places.insert(long.place.key());
+        self.cold.entry(lacking.clone()).or_default().push(long);
+        true
+    }
+
+    /// A value is here, or another one, or cannot be gathered: who has waited for it is looked at again.
+    pub(crate) fn unpark(&mut self, key: &FullKey, gives_up: bool) {
+        for mut long in self.cold.remove(key).into_iter().flatten() {
+            long.gives_up |= gives_up;
+            self.long.push_back(long);
+        }
+    }
+
+    /// What those wait for that need a value.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = &FullKey> {
+        self.cold.keys()
     }
 
     /// It has its next turn when the others have had theirs.
@@ -301,15 +331,19 @@ impl WaitingReads {
         }
         let mut answers = AnswersBuf::default();
         let all = reads(&read.reads).expect("they were read when they came");
-        if let Question::OptimisticRead(keys) = &all[read.place.index as usize].question
-            && LongValues::are_among(keyspace, keys.iter().copied())
-        {
+        let question = &all[read.place.index as usize].question;
+        let is_long = match question {
+            Question::OptimisticRead(keys) => LongValues::are_among(keyspace, keys.iter().copied()),
+            _ => false,
+        };
+        if is_long || lacks(keyspace, local, question) {
             return self.put_behind(LongRead {
                 place: read.place,
                 all: read.reads.clone(),
                 holder: None,
                 tries: 0,
                 values: None,
+                gives_up: false,
             });
         }
         // By group time, as of the entry that has freed what it waited for: nobody who leads later judges by an earlier one.
@@ -351,7 +385,8 @@ impl WaitingReads {
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.reads.len() + self.long.len() + self.shown.len()
+        let cold: usize = self.cold.values().map(Vec::len).sum();
+        self.reads.len() + self.long.len() + self.shown.len() + cold
     }
 }
 
@@ -359,6 +394,34 @@ impl WaitingReads {
 fn is_kept_by(key: &[u8], (arrivals, _): Turn, keyspace: &Keyspace) -> bool {
     let locks = Locks::Keys(vec![(key.into(), Mode::Shared)]);
     !keyspace.admits_behind(&locks, arrivals)
+}
+
+/// Whether a question is about values of which there are fragments here, as far as that can be told before it is answered; which,
+/// [`LeaderLocal::to_gather`] says.
+pub(crate) fn lacks(keyspace: &Keyspace, local: &mut LeaderLocal, question: &Question<'_>) -> bool {
+    local.to_gather.clear();
+    if keyspace.code().is_none() {
+        return false;
+    }
+    match question {
+        Question::OptimisticRead(keys) => {
+            let cold = keys.iter().filter(|(db, key)| keyspace.is_coded(*db, key));
+            let cold = cold.map(|(db, key)| (*db, Box::from(*key)));
+            local.to_gather.extend(cold);
+            !local.to_gather.is_empty()
+        }
+        Question::Command { db, .. } => keyspace.note_lacking(*db, question.args(), local),
+        Question::SnapshotRead { .. } => {
+            question.block(|_, commands| {
+                for command in commands {
+                    keyspace.note_lacking(command.db, command.args, local);
+                }
+                true
+            });
+            !local.to_gather.is_empty()
+        }
+        Question::Versions(_) | Question::Deferred(_) | Question::WaitingRead { .. } | Question::Wound(_) => false,
+    }
 }
 
 /// Answers one read from the state as it is. What it reads has not changed for so long as `age` says.

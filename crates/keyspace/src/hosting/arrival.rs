@@ -192,6 +192,10 @@ impl Keyspace {
                 let version = Version(rest.u64()?);
                 let mut object = object_codec::read_object(rest)?;
                 object.set_version(version);
+                // Its version is that of another group, of which entries of this one have not said how far it is settled.
+                if self.code().is_some() {
+                    object.hold(true);
+                }
                 let database = self.database(db);
                 if !database.is_of_range(object.key()) {
                     return Err(unknown);

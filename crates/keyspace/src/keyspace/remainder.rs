@@ -128,8 +128,7 @@ impl Keyspace {
         }
         if !rest.is_empty() {
             let unlike = rest.error("a code that goes with the objects");
-            let (coding, held) = Coding::decode(rest)?;
-            self.take_coding(coding, &held).ok_or(unlike)?;
+            self.take_coding(Coding::decode(rest)?).ok_or(unlike)?;
         }
         self.limits = EncodingLimits::from_numbers(numbers);
         Ok(self.semantics)

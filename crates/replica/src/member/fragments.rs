@@ -1,0 +1,1028 @@
+//! What a member does of whose group values are kept as fragments: it gathers, tells what it holds, and demotes; who leads settles.
+//!
+//! ```text
+//!  who leads   all holders have applied as much, and have their rows --> an entry settles
+//!  anybody     settled --> demoted, some with each tick; what is in use stays whole where the group is led
+//!  anybody     a fragment of a row that is another member's: gathered, and made anew
+//!  who leads   a read, or an operation, needs a value of which there is a fragment here
+//!                --> others are asked for theirs --> made up --> whole here until it is demoted again
+//!              an operation needs the value in the entry as well: it has a refill before it
+//!  who leads   the group is not to keep fragments any more --> every settled value is gathered and refilled
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. **Nothing is settled that not every holder of a row has applied**, as who it is now, with all of its own rows before.
+//! 2. **What a proposed batch relies on is not demoted here before it is applied.**
+//! 3. **A holder of a row leaves only when its row has another holder**, who has all of it; or nothing is settled any more.
+//! 4. What waits to be gathered is at most [`WANTS_MAX`] values.
+
+use crate::coding_message::{ASKED_MAX, AskedKey, CodingMessage, Found, Holding};
+use crate::request::FullKey;
+use crate::state::GroupState;
+use crate::turn::{CodingRule, Turn};
+use bytes::Bytes;
+use coding::{Code, CodeEpoch, Fragment, Gather, Gathered as GatheredRows};
+use consensus::Members;
+use ids::{Incarnation, Monotonic, PartitionId, Version};
+use keyspace::{CodingStep, EntryOperation, Given, GroupCode, Hot, THRESHOLD_MIN, WalkPlace};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Values that are gathered at a time.
+const WANTS_MAX: usize = 8_192;
+
+/// Bytes of the rows that one question asks for, and one row more.
+const ASKED_BYTES_MAX: usize = 1024 * 1024;
+
+/// After so long the other members are asked as well.
+const HEDGE: Duration = Duration::from_millis(20);
+
+/// After so long those are asked again who have not answered, or had not got there.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// After so long a value counts as out of reach.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often who leads is told what is held here, if it has changed; ten times that long otherwise.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
+
+/// A holder that was not heard of for so long holds nothing up to now.
+const HOLDING_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// How often an entry settles.
+const SETTLE_EVERY: Duration = Duration::from_millis(50);
+
+/// Objects that are looked at with each tick, to be demoted.
+const WALKED: usize = 4_096;
+
+/// Bytes of refills in one entry, where values are made whole for good.
+const REFILLED_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of values that are gathered at a time to be refilled or to be made anew.
+const BEHIND_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// From the end of a search for values that are held for no reason to the next.
+const SEARCH_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts of what was gathered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CodingCounts {
+    /// Values that were made up of fragments, for reads and writes.
+    pub gathered: u64,
+    /// Fragments of an own row that were made of others.
+    pub recoded: u64,
+    /// Fragments that were found to be damaged, here or elsewhere.
+    pub damaged: u64,
+    /// Values of which too few fragments are left, or can be reached.
+    pub lacking: u64,
+    /// Values that were replaced by fragments.
+    pub demoted: u64,
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(super) struct Fragments {
+    counts: CodingCounts,
+    wants: BTreeMap<FullKey, Want>,
+    /// Bytes of the values that are gathered in the background.
+    behind_bytes: usize,
+    /// Questions are numbered.
+    number: u64,
+    asks: BTreeMap<u64, Ask>,
+    /// What others are to be asked when the turn ends.
+    to_ask: BTreeMap<Incarnation, (Vec<AskedKey>, usize)>,
+    /// Messages for the turn's end.
+    to_tell: Vec<(Incarnation, CodingMessage)>,
+    /// Keys of which there is a fragment of another row here.
+    others: VecDeque<FullKey>,
+    /// Those of which a row cannot be made: too few are left.
+    hopeless: BTreeMap<FullKey, Version>,
+    /// Whether every key was looked at since the code is what it is, and what was found was made anew.
+    is_in: Option<CodeEpoch>,
+    /// Whether all keys were looked at since an entry has settled anything.
+    is_walked: bool,
+    /// A walk for a copy that must be whole.
+    copied: Option<Copied>,
+    told: Option<(Holding, Incarnation, Monotonic)>,
+    leading: Leading,
+}
+
+/// How far values were made whole for a copy.
+#[derive(Clone, Copy)]
+struct Copied {
+    only: Option<PartitionId>,
+    at: Option<WalkPlace>,
+    is_over: bool,
+}
+
+/// What only who leads keeps.
+struct Leading {
+    holdings: BTreeMap<Incarnation, (Holding, Monotonic)>,
+    /// What proposed entries settle.
+    settled: Version,
+    settled_at: Option<Monotonic>,
+    /// Of the code that was proposed last, and when.
+    proposed: Option<(u32, Monotonic)>,
+    /// Since when it leads.
+    since: Option<Monotonic>,
+    /// When members were to go so that there are not enough: values have to be whole before.
+    must_end: Option<Monotonic>,
+    /// Rows are to be given from these members to others.
+    to_give: Vec<(Incarnation, Incarnation)>,
+    hot: Hot,
+    /// Values that go when what was taken before is applied.
+    condemned: BTreeSet<FullKey>,
+    condemned_at: u64,
+    /// A walk through all keys for what is settled, or held.
+    search: Search,
+}
+
+#[derive(Default)]
+struct Search {
+    at: Option<WalkPlace>,
+    is_under_way: bool,
+    /// Whether it has met anything that is settled.
+    has_found: bool,
+    /// When the last one ended, in which epoch, and whether nothing was settled any more.
+    ended: Option<(Monotonic, u32, bool)>,
+    settled: VecDeque<FullKey>,
+}
+
+impl Default for Leading {
+    fn default() -> Leading {
+        Leading {
+            holdings: BTreeMap::new(),
+            settled: Version(0),
+            settled_at: None,
+            proposed: None,
+            since: None,
+            must_end: None,
+            to_give: Vec::new(),
+            hot: Hot::new(0),
+            condemned: BTreeSet::new(),
+            condemned_at: 0,
+            search: Search::default(),
+        }
+    }
+}
+
+/// A value that is gathered.
+struct Want {
+    version: Version,
+    gather: Gather<Bytes>,
+    row_bytes: usize,
+    /// Whom it was asked of, and what they have said.
+    asked: BTreeMap<Incarnation, Option<Said>>,
+    asked_at: Monotonic,
+    since: Monotonic,
+    is_hedged: bool,
+    /// Whether somebody waits for the value; if not, it is for this replica's row.
+    is_awaited: bool,
+    /// Whether it counts among those in the background.
+    is_behind: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Fragment,
+    /// It has none of it, and has applied as much.
+    Nothing,
+    Later,
+}
+
+/// A question on its way.
+struct Ask {
+    to: Incarnation,
+    keys: Vec<AskedKey>,
+    at: Monotonic,
+}
+
+/// What can be said of the batches that wait to be proposed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Readiness {
+    /// They can be.
+    Ready,
+    /// The first has to wait.
+    Waits,
+}
+
+/// What is going on around it.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) me: Incarnation,
+    pub(super) members: &'a Members,
+    pub(super) leader: Option<Incarnation>,
+    pub(super) now: Monotonic,
+}
+
+impl Fragments {
+    pub(super) fn counts(&self) -> CodingCounts {
+        self.counts
+    }
+
+    /// What who leads keeps whole of settled values, as far as the last walk has found.
+    pub(super) fn hot_bytes(&self) -> usize {
+        self.leading.hot.kept()
+    }
+
+    /// What entries on their way settle, or have settled.
+    pub(super) fn settled(&self) -> Version {
+        self.leading.settled
+    }
+
+    /// How far behind the slowest holder is, in applied operations; `None` if there is one that is not heard of.
+    pub(super) fn lag(&self, state: &GroupState, around: Around<'_>) -> Option<u64> {
+        let kept = self.kept_by_all(state, around)?;
+        Some(state.keyspace().applied().0.saturating_sub(kept.0))
+    }
+
+    /// Whether this replica has all of its rows.
+    pub(super) fn is_in(&self, code: &GroupCode) -> bool {
+        self.is_in == Some(code.epoch)
+    }
+
+    /// Values that are being gathered.
+    pub(super) fn gathering(&self) -> usize {
+        self.wants.len()
+    }
+
+    /// Values of which this replica has to make its row still.
+    pub(super) fn to_recode(&self) -> usize {
+        self.others.len()
+    }
+
+    /// Whether messages wait for the turn's end.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.to_ask.is_empty() || !self.to_tell.is_empty()
+    }
+
+    /// Whether ticks have anything to do.
+    pub(super) fn needs_ticks(&self, state: &GroupState, leads: bool) -> bool {
+        let Some(code) = state.keyspace().code() else {
+            return false;
+        };
+        let applied = state.keyspace().applied();
+        let is_told = match leads {
+            // The last entry that settles counts itself.
+            true => applied.0 <= self.leading.settled.0 + 1 || !code.is_on,
+            false => self.told.is_some_and(|(told, ..)| told.kept == applied && told.epoch == self.is_in),
+        };
+        let is_searched = !leads || code.is_on || self.is_whole(code);
+        let rests = self.wants.is_empty() && self.others.is_empty() && self.leading.condemned.is_empty();
+        !rests || !self.is_walked || !is_told || !is_searched
+    }
+
+    /// Gathers all values, or those of a partition, of which there are fragments here: a copy is to be made of them, and nothing is demoted until that is over. Whether all are
+    /// whole.
+    pub(super) fn make_whole(&mut self, state: &mut GroupState, around: Around<'_>, only: Option<PartitionId>) -> bool {
+        let known = self.copied.take().filter(|copied| copied.only == only);
+        let mut copied = known.unwrap_or(Copied {
+            only,
+            at: None,
+            is_over: false,
+        });
+        while !copied.is_over && self.wants.len() < WANTS_MAX / 2 {
+            let mut found = Vec::new();
+            copied.at = state.keyspace().find_coded(only, copied.at, WALKED, &mut found);
+            copied.is_over = copied.at.is_none();
+            let is_empty = found.is_empty();
+            for key in found {
+                if !self.is_hopeless(state, &key) {
+                    self.want(state, around, &key, true);
+                }
+            }
+            if !is_empty {
+                break;
+            }
+        }
+        let is_whole = copied.is_over && !self.wants.values().any(|want| want.is_awaited);
+        self.copied = Some(copied);
+        is_whole
+    }
+
+    /// Another copy is begun.
+    pub(super) fn begin_copy(&mut self) {
+        self.copied = None;
+    }
+
+    /// Takes the messages of the turn.
+    pub(super) fn take_messages(&mut self, now: Monotonic) -> Vec<(Incarnation, CodingMessage)> {
+        for (to, (keys, _)) in std::mem::take(&mut self.to_ask) {
+            for keys in keys.chunks(ASKED_MAX) {
+                self.send_ask(to, keys.to_vec(), now);
+            }
+        }
+        std::mem::take(&mut self.to_tell)
+    }
+
+    fn send_ask(&mut self, to: Incarnation, keys: Vec<AskedKey>, now: Monotonic) {
+        self.number += 1;
+        let number = self.number;
+        self.to_tell.push((
+            to,
+            CodingMessage::Ask {
+                number,
+                keys: keys.clone(),
+            },
+        ));
+        self.asks.insert(number, Ask { to, keys, at: now });
+    }
+
+    /// Somebody else leads, or nobody.
+    pub(super) fn step_down(&mut self) {
+        self.leading = Leading::default();
+        self.wants.values_mut().for_each(|want| want.is_awaited = false);
+    }
+
+    /// The state is another one.
+    pub(super) fn restart(&mut self) {
+        let counts = self.counts;
+        *self = Fragments {
+            counts,
+            number: self.number,
+            ..Fragments::default()
+        };
+    }
+
+    /// Hears another member.
+    pub(super) fn hear(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        from: Incarnation,
+        message: CodingMessage,
+    ) {
+        match message {
+            CodingMessage::Holding(holding) => {
+                if around.leader == Some(around.me) {
+                    self.leading.holdings.insert(from, (holding, around.now));
+                }
+            }
+            CodingMessage::Ask { number, keys } => {
+                let found = keys
+                    .iter()
+                    .take(ASKED_MAX)
+                    .map(|asked| match state.keyspace().fragment(asked.db, &asked.key, asked.version) {
+                        Given::Fragment(bytes) => Found::Fragment(bytes),
+                        Given::Newer | Given::Nothing => Found::Newer,
+                        Given::Older => Found::Older,
+                    })
+                    .collect();
+                self.to_tell.push((from, CodingMessage::Answer { number, found }));
+            }
+            CodingMessage::Answer { number, found } => self.on_answer(state, around, from, number, found),
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        from: Incarnation,
+        number: u64,
+        found: Vec<Found>,
+    ) {
+        if self.asks.get(&number).is_none_or(|ask| ask.to != from) {
+            return;
+        }
+        let ask = self.asks.remove(&number).expect("it was looked at");
+        for (asked, found) in ask.keys.into_iter().zip(found) {
+            let key = (asked.db, asked.key);
+            let Some(want) = self.wants.get_mut(&key).filter(|want| want.version == asked.version) else {
+                continue;
+            };
+            let said = match found {
+                Found::Fragment(bytes) => {
+                    // What it is not is as good as none.
+                    if let Ok(fragment) = Fragment::read_shared(&bytes) {
+                        let _ = want.gather.offer(fragment);
+                    }
+                    Said::Fragment
+                }
+                Found::Newer => Said::Nothing,
+                Found::Older => Said::Later,
+            };
+            want.asked.insert(from, Some(said));
+            self.try_decode(state, around, &key);
+        }
+    }
+
+    /// Makes up a value, if enough is there.
+    fn try_decode(&mut self, state: &mut GroupState, around: Around<'_>, key: &FullKey) {
+        let Some(want) = self.wants.get_mut(key) else {
+            return;
+        };
+        let mut whole = vec![0; want.gather.length()];
+        match want.gather.decode(&mut whole) {
+            GatheredRows::More(_) => self.look_on(state, around, key),
+            GatheredRows::Unreadable => self.give_up(state, key),
+            GatheredRows::Whole { corrupt } => {
+                let want = self.remove(key).expect("it was there a moment ago");
+                self.counts.damaged += corrupt.count() as u64;
+                let keyspace = state.keyspace_mut();
+                if want.is_awaited {
+                    let is_meant = keyspace.make_whole(key.0, &key.1, want.version, &whole);
+                    self.counts.gathered += u64::from(is_meant);
+                } else {
+                    let is_meant = keyspace.recode(key.0, &key.1, want.version, &whole);
+                    self.counts.recoded += u64::from(is_meant);
+                }
+                state.waiting_reads.unpark(key, false);
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &FullKey) -> Option<Want> {
+        let want = self.wants.remove(key)?;
+        if want.is_behind {
+            self.behind_bytes -= want.gather.length();
+        }
+        Some(want)
+    }
+
+    fn give_up(&mut self, state: &mut GroupState, key: &FullKey) {
+        if let Some(want) = self.remove(key) {
+            self.counts.lacking += 1;
+            self.hopeless.insert(key.clone(), want.version);
+            while self.hopeless.len() > WANTS_MAX {
+                self.hopeless.pop_first();
+            }
+        }
+        state.waiting_reads.unpark(key, true);
+    }
+
+    /// A value is needed here. `false` if there is no fragment in its place, or no room.
+    pub(super) fn want(&mut self, state: &mut GroupState, around: Around<'_>, key: &FullKey, is_awaited: bool) -> bool {
+        if let Some(want) = self.wants.get_mut(key) {
+            let is_present = state
+                .keyspace()
+                .version_of(key.0, &key.1)
+                .is_some_and(|version| version == want.version);
+            if is_present {
+                want.is_awaited |= is_awaited;
+                return true;
+            }
+            self.remove(key);
+        }
+        let Some(own) = state.keyspace().coded_part(key.0, &key.1) else {
+            return false;
+        };
+        if self.wants.len() >= WANTS_MAX {
+            return false;
+        }
+        let mut gather = Gather::new(own.head);
+        let (version, row_bytes) = (own.head.version, own.bytes.len());
+        let _ = gather.offer(own);
+        if !is_awaited {
+            self.behind_bytes += gather.length();
+        }
+        let want = Want {
+            version,
+            gather,
+            row_bytes,
+            asked: BTreeMap::new(),
+            asked_at: around.now,
+            since: around.now,
+            is_hedged: false,
+            is_awaited,
+            is_behind: !is_awaited,
+        };
+        self.wants.insert(key.clone(), want);
+        self.look_on(state, around, key);
+        true
+    }
+
+    /// Asks whoever is to be asked next for a value.
+    fn look_on(&mut self, state: &mut GroupState, around: Around<'_>, key: &FullKey) {
+        let Some(want) = self.wants.get_mut(key) else {
+            return;
+        };
+        let Some(code) = state.keyspace().code() else {
+            return;
+        };
+        let (now, me) = (around.now, around.me);
+        if now.since(want.asked_at) >= AGAIN {
+            // Who had nothing has nothing; others may have got there, or have been cut off.
+            want.asked.retain(|_, said| matches!(said, Some(Said::Fragment | Said::Nothing)));
+            want.asked_at = now;
+        }
+        want.is_hedged |= now.since(want.asked_at) >= HEDGE;
+        let holders = code.holders.iter().flatten().copied();
+        let others = around.members.all().into_iter();
+        let mut order: Vec<Incarnation> = Vec::new();
+        for member in holders.chain(others) {
+            let is_member = around.members.all().contains(&member);
+            if member != me && is_member && !order.contains(&member) {
+                order.push(member);
+            }
+        }
+        let have = want.gather.rows().count();
+        let lacking = code.code.data().max(want.gather.data()).saturating_sub(have).max(1);
+        let on_their_way = want.asked.values().filter(|said| said.is_none()).count();
+        let room = match want.is_hedged {
+            true => usize::MAX,
+            false => lacking.saturating_sub(on_their_way),
+        };
+        let next: Vec<Incarnation> = order
+            .iter()
+            .filter(|member| !want.asked.contains_key(member))
+            .take(room)
+            .copied()
+            .collect();
+        for member in &next {
+            want.asked.insert(*member, None);
+        }
+        let asked = AskedKey {
+            db: key.0,
+            key: key.1.clone(),
+            version: want.version,
+        };
+        let row_bytes = want.row_bytes;
+        let have_all_said = order
+            .iter()
+            .all(|member| matches!(want.asked.get(member), Some(Some(Said::Fragment | Said::Nothing))));
+        let is_late = now.since(want.since) >= PATIENCE;
+        for member in next {
+            let (keys, bytes) = self.to_ask.entry(member).or_default();
+            keys.push(asked.clone());
+            *bytes += row_bytes;
+            if *bytes >= ASKED_BYTES_MAX || keys.len() >= ASKED_MAX {
+                let (keys, _) = self.to_ask.remove(&member).expect("it was added a moment ago");
+                self.send_ask(member, keys, now);
+            }
+        }
+        if have_all_said || is_late {
+            self.give_up(state, key);
+        }
+    }
+
+    /// Whether what batches need is here, and what they need refilled is asked for (`ask`). It is asked again after a while.
+    pub(super) fn prepare(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        refill: &[FullKey],
+        whole: &[FullKey],
+        mut ask: impl FnMut(&EntryOperation<'_>),
+    ) -> Readiness {
+        let mut waits = false;
+        for key in refill.iter().chain(whole) {
+            self.leading.condemned.remove(key);
+            let is_hopeless = self.is_hopeless(state, key);
+            if state.keyspace().is_coded(key.0, &key.1) && !is_hopeless {
+                // Without room it is asked for again.
+                self.want(state, around, key, true);
+                waits |= !self.is_hopeless(state, key);
+            }
+        }
+        if waits {
+            return Readiness::Waits;
+        }
+        for (db, key) in refill {
+            if let Some((version, whole)) = state.keyspace().whole_part(*db, key) {
+                ask(&EntryOperation::Coding(CodingStep::Refill {
+                    db: *db,
+                    key,
+                    version,
+                    whole: &whole,
+                }));
+            }
+        }
+        Readiness::Ready
+    }
+
+    /// What is to be proposed relies on this value: it stays whole until that is applied.
+    pub(super) fn rescue(&mut self, key: &FullKey) {
+        self.leading.condemned.remove(key);
+    }
+
+    fn is_hopeless(&self, state: &GroupState, key: &FullKey) -> bool {
+        self.hopeless
+            .get(key)
+            .is_some_and(|version| state.keyspace().version_of(key.0, &key.1) == Some(*version))
+    }
+
+    /// Asks for what reads wait for.
+    pub(super) fn want_for_reads(&mut self, state: &mut GroupState, around: Around<'_>) {
+        for key in state.take_lacking() {
+            if self.is_hopeless(state, &key) {
+                state.waiting_reads.unpark(&key, true);
+            } else if !self.want(state, around, &key, true) && !state.keyspace().is_coded(key.0, &key.1) {
+                state.waiting_reads.unpark(&key, false);
+            }
+        }
+    }
+
+    /// Time passes. `applied_batches` counts batches that were applied, `taken_batches` those that have come, both of this leader.
+    pub(super) fn tick(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        turn: &Turn,
+        (applied_batches, taken_batches): (u64, u64),
+        mut ask: impl FnMut(&EntryOperation<'_>),
+    ) {
+        let leads = around.leader == Some(around.me);
+        if leads {
+            self.leading.since.get_or_insert(around.now);
+            self.set_code(state, around, turn.coding, &mut ask);
+        }
+        let Some(code) = state.keyspace().code().cloned() else {
+            return;
+        };
+        if state.keyspace().holder() != Some(around.me) {
+            state.keyspace_mut().hold_as(around.me);
+            self.is_in = None;
+        }
+        if self.is_in.is_some_and(|epoch| epoch != code.epoch) {
+            self.is_in = None;
+        }
+        self.go_on_gathering(state, around);
+        self.walk(state, around, &code, turn, (applied_batches, taken_batches), leads);
+        self.recode(state, around);
+        let holding = Holding {
+            kept: state.keyspace().applied(),
+            epoch: self.is_in,
+        };
+        if leads {
+            self.leading.holdings.insert(around.me, (holding, around.now));
+            self.settle(state, around, &code, &mut ask);
+            self.search(state, around, &code, &mut ask);
+        } else if let Some(leader) = around.leader {
+            let is_due = self.told.is_none_or(|(told, to, at)| {
+                let every = match told == holding && to == leader {
+                    true => TOLD_EVERY * 10,
+                    false => TOLD_EVERY,
+                };
+                to != leader || around.now.since(at) >= every
+            });
+            if is_due {
+                self.told = Some((holding, leader, around.now));
+                self.to_tell.push((leader, CodingMessage::Holding(holding)));
+            }
+        }
+    }
+
+    fn go_on_gathering(&mut self, state: &mut GroupState, around: Around<'_>) {
+        self.asks.retain(|_, ask| around.now.since(ask.at) < PATIENCE);
+        let keys: Vec<FullKey> = self.wants.keys().cloned().collect();
+        for key in keys {
+            let version = state.keyspace().version_of(key.0, &key.1);
+            let is_present = self.wants.get(&key).is_some_and(|want| version == Some(want.version));
+            if is_present && state.keyspace().is_coded(key.0, &key.1) {
+                self.look_on(state, around, &key);
+            } else {
+                self.remove(&key);
+                state.waiting_reads.unpark(&key, false);
+            }
+        }
+        let lacking: Vec<FullKey> = state.waiting_reads.lacking().cloned().collect();
+        for key in lacking {
+            if !self.wants.contains_key(&key) {
+                if !state.keyspace().is_coded(key.0, &key.1) {
+                    state.waiting_reads.unpark(&key, false);
+                } else {
+                    self.want(state, around, &key, true);
+                }
+            }
+        }
+    }
+
+    /// Goes through the keys, and demotes what may be.
+    fn walk(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        code: &GroupCode,
+        turn: &Turn,
+        (applied_batches, taken_batches): (u64, u64),
+        leads: bool,
+    ) {
+        let members = around.members.all();
+        let are_all_there = code
+            .holders
+            .iter()
+            .all(|holder| holder.is_some_and(|holder| members.contains(&holder)));
+        // While state is copied for others, what they are given is whole.
+        if !are_all_there || state.keyspace_mut().is_copied_whole() {
+            return;
+        }
+        if leads && !self.leading.condemned.is_empty() {
+            if applied_batches < self.leading.condemned_at {
+                return;
+            }
+            for (db, key) in std::mem::take(&mut self.leading.condemned) {
+                let is_awaited = self.wants.get(&(db, key.clone())).is_some_and(|want| want.is_awaited);
+                if !is_awaited && state.keyspace_mut().demote_key(db, &key) {
+                    self.counts.demoted += 1;
+                }
+            }
+        }
+        if self.others.len() >= WANTS_MAX {
+            return;
+        }
+        self.leading.hot.bytes_max = turn.coding.map_or(0, |rule| rule.hot_bytes);
+        let hot = leads.then_some(&mut self.leading.hot);
+        let (keyspace, local) = state.keyspace_and_local();
+        let demoted = keyspace.demote(WALKED, local, hot);
+        self.is_walked = demoted.is_done;
+        self.counts.demoted += demoted.values as u64;
+        self.others.extend(demoted.others);
+        if leads {
+            self.leading.condemned.extend(demoted.ready);
+            self.leading.condemned_at = taken_batches;
+        }
+        let is_recoding = !self.others.is_empty() || self.wants.values().any(|want| !want.is_awaited);
+        if demoted.is_done && !is_recoding && code.row_of(around.me).is_some() {
+            self.is_in = Some(code.epoch);
+        }
+    }
+
+    /// Makes this replica's rows of values of which it has others.
+    fn recode(&mut self, state: &mut GroupState, around: Around<'_>) {
+        while self.behind_bytes < BEHIND_BYTES_MAX
+            && self.wants.len() < WANTS_MAX / 2
+            && let Some(key) = self.others.pop_front()
+        {
+            if !self.is_hopeless(state, &key) {
+                self.want(state, around, &key, false);
+            }
+        }
+    }
+
+    /// Who leads sees to it that the group has the code that it is to have.
+    fn set_code(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        rule: Option<CodingRule>,
+        ask: &mut impl FnMut(&EntryOperation<'_>),
+    ) {
+        let members = around.members;
+        let current = state.keyspace().code();
+        let epoch = current.map_or(0, |code| code.epoch.0);
+        let is_under_way = self
+            .leading
+            .proposed
+            .is_some_and(|(proposed, at)| proposed > epoch && around.now.since(at) < PATIENCE);
+        if members.is_joint() || is_under_way {
+            return;
+        }
+        let shape = Code::of_replicas(members.voters.len());
+        let must_end = self
+            .leading
+            .must_end
+            .is_some_and(|at| around.now.since(at) < PATIENCE * 2);
+        let wanted = rule.zip(shape).filter(|_| !must_end);
+        let next = match (current, wanted) {
+            (None, None) => return,
+            (None, Some((rule, code))) => GroupCode {
+                epoch: CodeEpoch(1),
+                code,
+                threshold: rule.threshold.max(THRESHOLD_MIN),
+                holders: members.voters.iter().copied().map(Some).collect(),
+                is_on: true,
+            },
+            (Some(current), None) => GroupCode {
+                is_on: false,
+                ..current.clone()
+            },
+            (Some(current), Some((_, code))) if code != current.code => match !current.is_on && self.is_whole(current) {
+                true => GroupCode {
+                    code,
+                    holders: members.voters.iter().copied().map(Some).collect(),
+                    is_on: true,
+                    ..current.clone()
+                },
+                false => GroupCode {
+                    is_on: false,
+                    ..current.clone()
+                },
+            },
+            (Some(current), Some((rule, _))) => GroupCode {
+                threshold: rule.threshold.clamp(THRESHOLD_MIN, current.threshold),
+                holders: self.given(&current.holders, members),
+                is_on: true,
+                ..current.clone()
+            },
+        };
+        if current.is_some_and(|current| *current == next) {
+            return;
+        }
+        let next = GroupCode {
+            epoch: CodeEpoch(epoch + 1),
+            ..next
+        };
+        self.leading.proposed = Some((epoch + 1, around.now));
+        self.leading.search = Search::default();
+        ask(&EntryOperation::Coding(CodingStep::Code(next)));
+    }
+
+    /// Who is to have which row: those who have one keep it, as long as they are members and it is not to be given on.
+    fn given(&self, holders: &[Option<Incarnation>], members: &Members) -> Vec<Option<Incarnation>> {
+        let all = members.all();
+        let mut given: Vec<Option<Incarnation>> = holders
+            .iter()
+            .map(|holder| holder.filter(|holder| all.contains(holder)))
+            .collect();
+        for (from, to) in &self.leading.to_give {
+            let is_free = all.contains(to) && !given.contains(&Some(*to));
+            if is_free && let Some(place) = given.iter_mut().find(|holder| **holder == Some(*from)) {
+                *place = Some(*to);
+            }
+        }
+        let candidates = members.voters.iter().chain(&members.learners);
+        for candidate in candidates {
+            if given.contains(&Some(*candidate)) {
+                continue;
+            }
+            if let Some(place) = given.iter_mut().find(|holder| holder.is_none()) {
+                *place = Some(*candidate);
+            }
+        }
+        given
+    }
+
+    /// Up to which version every holder has applied, and has its rows; `None` if there is one of whom that is not known.
+    fn kept_by_all(&self, state: &GroupState, around: Around<'_>) -> Option<Version> {
+        let code = state.keyspace().code()?;
+        let mut kept = state.keyspace().applied();
+        for holder in &code.holders {
+            let holder = (*holder)?;
+            let (holding, at) = self.leading.holdings.get(&holder)?;
+            let is_present = around.now.since(*at) < HOLDING_AGE_MAX;
+            if holding.epoch != Some(code.epoch) || !is_present {
+                return None;
+            }
+            kept = kept.min(holding.kept);
+        }
+        Some(kept)
+    }
+
+    fn settle(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        code: &GroupCode,
+        ask: &mut impl FnMut(&EntryOperation<'_>),
+    ) {
+        let is_due = self
+            .leading
+            .settled_at
+            .is_none_or(|at| around.now.since(at) >= SETTLE_EVERY);
+        if !code.is_on || !is_due {
+            return;
+        }
+        let Some(up_to) = self.kept_by_all(state, around) else {
+            return;
+        };
+        let known = state.keyspace().settled_up_to().unwrap_or_default();
+        // What an entry has settled counts one more itself.
+        if up_to.0 <= known.max(self.leading.settled).0 + 1 {
+            return;
+        }
+        self.leading.settled = up_to;
+        self.leading.settled_at = Some(around.now);
+        ask(&EntryOperation::Coding(CodingStep::Settle(up_to)));
+    }
+
+    /// Whether nothing is settled, by a search that has ended since the group was to end keeping fragments.
+    fn is_whole(&self, code: &GroupCode) -> bool {
+        self.leading
+            .search
+            .ended
+            .is_some_and(|(_, epoch, is_whole)| epoch == code.epoch.0 && is_whole)
+    }
+
+    /// Looks for values that are held for no reason, to be let go; or, where values are to be whole, for those that are not.
+    fn search(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        code: &GroupCode,
+        ask: &mut impl FnMut(&EntryOperation<'_>),
+    ) {
+        let search = &mut self.leading.search;
+        let is_over = search.ended.is_some_and(|(at, epoch, is_whole)| {
+            let rests = match code.is_on {
+                true => around.now.since(at) < SEARCH_EVERY,
+                false => is_whole,
+            };
+            epoch == code.epoch.0 && rests
+        });
+        if !search.is_under_way {
+            if is_over {
+                return;
+            }
+            *search = Search {
+                is_under_way: true,
+                ended: search.ended,
+                ..Search::default()
+            };
+        }
+        if !self.refill_found(state, around, ask) {
+            return;
+        }
+        let search = &mut self.leading.search;
+        let (mut settled, mut held) = (Vec::new(), Vec::new());
+        search.at = state
+            .keyspace()
+            .find_settled(search.at, WALKED, &mut settled, &mut held);
+        let is_last = search.at.is_none();
+        if code.is_on {
+            if !held.is_empty() {
+                let keys = held.iter().map(|(db, key)| (*db, &**key)).collect();
+                ask(&EntryOperation::Coding(CodingStep::Release(keys)));
+            }
+        } else {
+            settled.retain(|key| !self.is_hopeless(state, key));
+            let search = &mut self.leading.search;
+            search.has_found |= !settled.is_empty();
+            search.settled.extend(settled);
+        }
+        let search = &mut self.leading.search;
+        if is_last {
+            search.is_under_way = !search.settled.is_empty();
+            search.ended = Some((around.now, code.epoch.0, !code.is_on && !search.has_found));
+        }
+    }
+
+    /// Asks for refills of values that were found to be settled, and gathers those that follow. Whether all of them are on their way.
+    fn refill_found(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        ask: &mut impl FnMut(&EntryOperation<'_>),
+    ) -> bool {
+        let mut bytes = 0;
+        let mut left = VecDeque::new();
+        for key in std::mem::take(&mut self.leading.search.settled) {
+            if bytes >= REFILLED_BYTES_MAX || self.is_hopeless(state, &key) {
+                left.push_back(key);
+            } else if state.keyspace().is_coded(key.0, &key.1) {
+                if self.wants.len() < WANTS_MAX / 2 {
+                    self.want(state, around, &key, true);
+                }
+                left.push_back(key);
+            } else if let Some((version, whole)) = state.keyspace().whole_part(key.0, &key.1) {
+                bytes += whole.len();
+                ask(&EntryOperation::Coding(CodingStep::Refill {
+                    db: key.0,
+                    key: &key.1,
+                    version,
+                    whole: &whole,
+                }));
+            }
+        }
+        left.retain(|key| !self.is_hopeless(state, key));
+        self.leading.search.settled = left;
+        self.leading.search.settled.is_empty()
+    }
+
+    /// Whether the members may become these. If not, what has to happen before is begun.
+    pub(super) fn may_change(&mut self, state: &GroupState, around: Around<'_>, target: &Members) -> bool {
+        let Some(code) = state.keyspace().code() else {
+            return true;
+        };
+        let stay = target.all();
+        let leaving: Vec<Incarnation> = code
+            .holders
+            .iter()
+            .flatten()
+            .filter(|holder| !stay.contains(holder))
+            .copied()
+            .collect();
+        let is_whole = !code.is_on && self.is_whole(code);
+        let is_short = target.voters.len() < code.holders.len();
+        if is_whole {
+            return true;
+        }
+        if is_short && target.voters.len() < around.members.voters.len() {
+            self.leading.must_end = Some(around.now);
+            return false;
+        }
+        if leaving.is_empty() {
+            self.leading.to_give.clear();
+            // Whoever was given a row is to have it before its former holder goes.
+            let goes = around.members.voters.iter().any(|voter| !stay.contains(voter));
+            return !goes || self.are_in(code, around);
+        }
+        let has_none = |member: &&Incarnation| !code.holders.contains(&Some(**member));
+        let comes: Vec<Incarnation> = target.voters.iter().filter(has_none).copied().collect();
+        self.leading.to_give = leaving.into_iter().zip(comes).collect();
+        false
+    }
+
+    /// Whether all holders have their rows, but for those of whom nothing was heard for long.
+    fn are_in(&self, code: &GroupCode, around: Around<'_>) -> bool {
+        let has_led_long = self
+            .leading
+            .since
+            .is_some_and(|since| around.now.since(since) >= PATIENCE);
+        code.holders.iter().all(|holder| {
+            let holding = holder.and_then(|holder| self.leading.holdings.get(&holder));
+            holding.map_or(has_led_long, |(holding, _)| holding.epoch == Some(code.epoch))
+        })
+    }
+}
