@@ -122,7 +122,7 @@ pub use outbox::DiskTask;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{SubscriptionKind, Subscriptions};
-pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
+pub use replica::{CodingCounts, MemberCounts, PieceSizes, TransactionCounts};
 pub use saves::Saves;
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};

@@ -38,10 +38,10 @@ use crate::fields::read_db;
 use crate::keyspace::Keyspace;
 use crate::local::LeaderLocal;
 use crate::object::{Object, Value};
+use crate::transfer::changes::Changes;
 use bytes::Bytes;
 use codec::{DecodeError, Reader, Writer};
 use coding::{Code, CodeEpoch, Fragment, FragmentHead, Row};
-use crate::transfer::changes::Changes;
 use ids::{Db, Incarnation, KeyHash, PartitionId, Version};
 use mutations::Mutation;
 use std::collections::BTreeSet;
@@ -367,6 +367,44 @@ pub struct Demoted {
     pub is_done: bool,
 }
 
+/// Strings of a group with a code, as the last walk through all keys has found them here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CodingTally {
+    /// Those of which there is a fragment alone.
+    pub coded_values: u64,
+    /// Bytes that they have as wholes.
+    pub coded_bytes: u64,
+    /// Bytes of their fragments.
+    pub fragment_bytes: u64,
+    /// Those that are settled, and here as a whole.
+    pub whole_values: u64,
+    /// Their bytes.
+    pub whole_bytes: u64,
+}
+
+impl CodingTally {
+    fn note(&mut self, object: &Object, rule: SettlingRule) {
+        if let Some(coded) = object.coded() {
+            self.coded_values += 1;
+            self.coded_bytes += coded.length() as u64;
+            self.fragment_bytes += coded.bytes().len() as u64;
+        } else if object.is_settled(rule) {
+            self.whole_values += 1;
+            self.whole_bytes += object.whole().map_or(0, <[u8]>::len) as u64;
+        }
+    }
+}
+
+impl std::ops::AddAssign for CodingTally {
+    fn add_assign(&mut self, other: CodingTally) {
+        self.coded_values += other.coded_values;
+        self.coded_bytes += other.coded_bytes;
+        self.fragment_bytes += other.fragment_bytes;
+        self.whole_values += other.whole_values;
+        self.whole_bytes += other.whole_bytes;
+    }
+}
+
 /// What a keyspace of a group with a code has beside its objects.
 pub(crate) struct Coding {
     code: GroupCode,
@@ -388,6 +426,9 @@ struct Walk {
     at: Option<(Db, Location)>,
     /// Whether more was settled since it began.
     again: bool,
+    /// What it has met, and what the one before has.
+    tally: CodingTally,
+    tally_before: CodingTally,
 }
 
 impl Walk {
@@ -395,6 +436,16 @@ impl Walk {
         Walk {
             at: Some((Db::default(), Location::START)),
             again: false,
+            tally: CodingTally::default(),
+            tally_before: CodingTally::default(),
+        }
+    }
+
+    /// One more, behind this one.
+    fn next(&self) -> Walk {
+        Walk {
+            tally_before: self.tally_before,
+            ..Walk::begin()
         }
     }
 }
@@ -563,7 +614,12 @@ impl Keyspace {
     /// a transaction holds or awaits all of it, or too much is locked: the leader says it again later.
     pub fn settle(&mut self, up_to: Version) -> bool {
         self.applied.0 += 1;
-        let Some(rule) = self.coding.as_ref().filter(|coding| coding.code.is_on).map(|coding| coding.rule()) else {
+        let Some(rule) = self
+            .coding
+            .as_ref()
+            .filter(|coding| coding.code.is_on)
+            .map(|coding| coding.rule())
+        else {
             return false;
         };
         let mut locked: BTreeSet<Box<[u8]>> = BTreeSet::new();
@@ -638,7 +694,12 @@ impl Keyspace {
             return Ok(Refilled::NotSettled);
         }
         let is_on = self.coding.as_ref().is_some_and(|coding| coding.code.is_on);
-        if is_on && self.coding.as_ref().is_some_and(|coding| coding.held.len() >= HELD_MAX) {
+        if is_on
+            && self
+                .coding
+                .as_ref()
+                .is_some_and(|coding| coding.held.len() >= HELD_MAX)
+        {
             return Ok(Refilled::Full);
         }
         if !is_value(&object, whole) && !mutations::is(Mutation::RefillNotChecked) {
@@ -664,7 +725,10 @@ impl Keyspace {
         self.applied.0 += 1;
         for (db, key) in keys {
             let is_held = self.peek_object(*db, key).is_some_and(|object| object.is_held());
-            if is_held && let Some(coding) = &mut self.coding && coding.held.len() < HELD_MAX {
+            if is_held
+                && let Some(coding) = &mut self.coding
+                && coding.held.len() < HELD_MAX
+            {
                 coding.held.insert((*db, (*key).into()));
             }
         }
@@ -714,7 +778,7 @@ impl Keyspace {
         demoted: &mut Demoted,
     ) {
         if coding.walk.at.is_none() && coding.walk.again {
-            coding.walk = Walk::begin();
+            coding.walk = coding.walk.next();
             if let Some(hot) = &mut hot {
                 hot.begin();
             }
@@ -730,12 +794,10 @@ impl Keyspace {
             && bytes_left > 0
             && let Some((db, from)) = coding.walk.at
         {
-            let next = next_settled(
-                self.database(db),
-                from,
-                &mut left,
-                &mut bytes_left,
-                |object| match object.coded() {
+            let mut tally = coding.walk.tally;
+            let next = next_settled(self.database(db), from, &mut left, &mut bytes_left, |object| {
+                tally.note(object, rule);
+                match object.coded() {
                     Some(coded) if coding.is_own(coded) => {}
                     Some(_) => demoted.others.push((db, object.key().into())),
                     None if object.is_settled(rule) && is_on => {
@@ -745,13 +807,17 @@ impl Keyspace {
                         }
                     }
                     None => {}
-                },
-            );
+                }
+            });
             let next_db = || of_clients().find(|other| other.number() > db.number());
             coding.walk.at = match next {
                 Some(location) => Some((db, location)),
                 None => next_db().map(|db| (db, Location::START)),
             };
+            coding.walk.tally = tally;
+            if coding.walk.at.is_none() {
+                coding.walk.tally_before = tally;
+            }
             for key in keys.drain(..) {
                 match hot {
                     Some(_) => demoted.ready.push((db, key)),
@@ -891,6 +957,13 @@ impl Keyspace {
         }
     }
 
+    /// What the last walk through all keys has found.
+    pub fn coding_tally(&self) -> CodingTally {
+        self.coding
+            .as_ref()
+            .map_or_else(CodingTally::default, |coding| coding.walk.tally_before)
+    }
+
     /// As whom this replica looks for its row.
     pub fn holder(&self) -> Option<Incarnation> {
         self.coding.as_ref()?.holder
@@ -908,16 +981,24 @@ impl Keyspace {
         let coding = self.coding.as_ref()?;
         let rule = coding.rule();
         let (mut left, mut bytes_left) = (budget.max(1), usize::MAX);
-        let mut at = from.map_or((Db::default(), Location::START), |place| (place.db, place.location));
+        let mut at = from.map_or((Db::default(), Location::START), |place| {
+            (place.db, place.location)
+        });
         loop {
             let (db, location) = at;
-            let next = next_settled(self.database(db), location, &mut left, &mut bytes_left, |object| {
-                if object.is_settled(rule) {
-                    settled.push((db, object.key().into()));
-                } else if object.is_held() && !coding.holds(db, object.key()) {
-                    held.push((db, object.key().into()));
-                }
-            });
+            let next = next_settled(
+                self.database(db),
+                location,
+                &mut left,
+                &mut bytes_left,
+                |object| {
+                    if object.is_settled(rule) {
+                        settled.push((db, object.key().into()));
+                    } else if object.is_held() && !coding.holds(db, object.key()) {
+                        held.push((db, object.key().into()));
+                    }
+                },
+            );
             at = match next {
                 Some(location) => (db, location),
                 None => {
@@ -936,7 +1017,8 @@ impl Keyspace {
     /// here as a whole.
     pub fn fragment(&self, db: Db, key: &[u8], version: Version) -> Given {
         let object = self.peek_object(db, key);
-        let Some(object) = object.filter(|object| object.version() == version) else {
+        let is_meant = |object: &Object| object.version() == version || mutations::is(Mutation::NewerIgnored);
+        let Some(object) = object.filter(|object| is_meant(object)) else {
             return match self.applied < version {
                 true => Given::Older,
                 false => Given::Newer,
@@ -950,7 +1032,8 @@ impl Keyspace {
             return Given::Fragment(bytes.into());
         }
         let head = self.coding.as_ref().zip(object.whole());
-        let Some((mut head, whole)) = head.and_then(|(coding, whole)| Some((coding.head(whole)?, whole))) else {
+        let Some((mut head, whole)) = head.and_then(|(coding, whole)| Some((coding.head(whole)?, whole)))
+        else {
             return Given::Nothing;
         };
         head.version = version;

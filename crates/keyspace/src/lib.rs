@@ -80,9 +80,10 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use alone::{Terms, Told, shared};
-pub use coded::needs::Needed;
+pub use coded::needs::{Needed, changes_any};
 pub use coded::{
-    Coded, CodingStep, Demoted, Given, GroupCode, HELD_MAX, Hot, Refilled, THRESHOLD_MIN, WalkPlace, WrongValue,
+    Coded, CodingStep, CodingTally, Demoted, Given, GroupCode, HELD_MAX, Hot, Refilled, THRESHOLD_MIN,
+    WalkPlace, WrongValue,
 };
 pub use cost::{cost, string_bytes, zero_bytes};
 pub use database::KeyVersion;

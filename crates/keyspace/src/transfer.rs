@@ -23,7 +23,7 @@
 //!
 //! ```text
 //!  chunk   format u8 | number u64 | seed of the hash order | partitions | [moved] | origin u8 for each database of clients | record*
-//!  moved   in format 6 alone   count u32 | (place in the range u16 | its seed)* | 0 u8, or 1 u8 and what arrives: partition u16 | seed
+//!  moved   in formats 6 and 7   count u32 | (place in the range u16 | its seed)* | 0 u8, or 1 u8 and what arrives: partition u16 | seed
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
@@ -41,7 +41,7 @@
 //!  object  version u64 | key, deadline, value (object_codec.rs)
 //! ```
 //!
-//! Access statistics are not sent: they are each replica's own. The format is 6 where the group has a code (`coded.rs`), and a build that knows none
+//! Access statistics are not sent: they are each replica's own. The format is 7 where the group has a code (`coded.rs`), and a build that knows none
 //! takes nothing of such a state: of strings the sender may have fragments, which are sent as they are.
 
 pub(crate) mod arriving_partition;

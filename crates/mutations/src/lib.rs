@@ -329,6 +329,24 @@ pub enum Mutation {
     SettledForgotten,
     /// A value is settled although a transaction holds its key.
     LockedIsSettled,
+    /// What a member has said of its rows of an earlier code counts for the present one.
+    EarlierRowsCount,
+    /// What a member has said long ago counts as if it were still there.
+    SilentHolderCounts,
+    /// Who is asked for a value that has been overwritten gives what it has instead.
+    NewerIgnored,
+    /// A member says that it has all of its rows as soon as it has gone through its keys.
+    RowInEarly,
+    /// What an operation needs is gathered where the group is led, and not in its entry.
+    RefillLeftOut,
+    /// A value that may go goes although a batch relies on it.
+    CondemnedGoes,
+    /// A group cuts its values in another way while there are fragments of the one before.
+    CodeChangedEarly,
+    /// A holder of a row leaves before somebody else has it.
+    HolderLeavesEarly,
+    /// What arrives with a partition is settled by the versions of the group that it came from.
+    ArrivalsNotHeld,
 }
 
 impl Mutation {
@@ -484,6 +502,15 @@ impl Mutation {
         Mutation::OldRefillTaken,
         Mutation::SettledForgotten,
         Mutation::LockedIsSettled,
+        Mutation::EarlierRowsCount,
+        Mutation::SilentHolderCounts,
+        Mutation::NewerIgnored,
+        Mutation::RowInEarly,
+        Mutation::RefillLeftOut,
+        Mutation::CondemnedGoes,
+        Mutation::CodeChangedEarly,
+        Mutation::HolderLeavesEarly,
+        Mutation::ArrivalsNotHeld,
     ];
 }
 

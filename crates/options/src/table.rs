@@ -497,8 +497,8 @@ const WORKING: &[Parameter] = &[
         "`on`: long strings are kept as fragments, which take half the memory of whole ones where groups have three replicas. Each replica of \
          a group keeps one fragment, and as many as make a majority make up the string. Until all replicas have what was written, it stays \
          whole. Whoever leads a group decides for all of its replicas, so nodes are to be started alike; `CONFIG SET` reaches all of them. It begins \
-         once the cluster follows the rules for it, semantics version 10. `off`: no more strings become fragments; those that are stay so \
-         until they are written again.",
+         once the cluster follows the rules for it, semantics version 10. `off`: what is kept as fragments becomes whole again, string by \
+         string, and takes the memory for that.",
     )
     .flag(),
     Parameter::new(

@@ -48,8 +48,8 @@ use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::at_once::{AtOnce, Call, CarriedOut};
-use crate::coding_message::CodingMessage;
 use crate::batch::{AnswersBuf, Batch, Question, reads};
+use crate::coding_message::CodingMessage;
 use crate::counts::MemberCounts;
 use crate::disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 use crate::replica::Input;
@@ -178,6 +178,8 @@ pub struct Member {
     fragments: Fragments,
     /// The last entry by which a value may get another name.
     renamed_at: Index,
+    /// Where the log ended when it began to lead.
+    leads_from: Index,
     counts: MemberCounts,
     now: Monotonic,
     /// Where the gateways are that have sent batches with writes to this leader.
@@ -252,6 +254,7 @@ impl Member {
             is_stopped: false,
             fragments: Fragments::default(),
             renamed_at: Index(0),
+            leads_from: Index(0),
             counts: MemberCounts::default(),
             now: Monotonic(0),
             nodes: BTreeMap::new(),
@@ -428,9 +431,13 @@ impl Member {
             Input::LinkLost(to) => {
                 // Whatever was being sent there begins again: the link is another one.
                 self.snapshots.fail(to, &mut self.raft);
+                self.fragments.on_silence(to);
                 self.on_silence(to, now);
             }
-            Input::Silence(to) => self.on_silence(to, now),
+            Input::Silence(to) => {
+                self.fragments.on_silence(to);
+                self.on_silence(to, now);
+            }
             Input::StoodStill(span) => self.raft.stood_still(span, now),
             Input::Tick => {
                 self.snapshots.fail_stalled(now, &mut self.raft);
@@ -617,6 +624,9 @@ impl Member {
             self.gathering.gather(gathered);
         } else if !gathered.batch.writes.is_empty() {
             self.keep(now, gathered, effects);
+        } else if !gathered.batch.is_free && self.must_look_at(state, &gathered) {
+            // It goes with the writes before it, as if it had come with one.
+            self.gathering.gather(gathered);
         } else if gathered.batch.is_free {
             self.read(state, turn, now, gathered, effects);
         } else if self.gathering.has_writes() || self.has_own() && !mutations::is(Mutation::OwnNotAwaited) {
@@ -875,7 +885,10 @@ impl Member {
                 self.answer_early(state, turn, effects);
             }
             self.gathering.look_at_kept(state, now);
-            let waits = self.can_propose() || self.can_look() || self.unconfirmed.awaits_round() || self.raft.has_ready();
+            let waits = self.can_propose()
+                || self.can_look()
+                || self.unconfirmed.awaits_round()
+                || self.raft.has_ready();
             // What is left of what is committed is for the next turn.
             if is_over || !waits || self.raft.is_behind() {
                 break;
@@ -988,6 +1001,25 @@ impl Member {
         is_leading && has_room && self.gathering.has_next(&self.unconfirmed)
     }
 
+    /// Whether reads that came behind writes of their gateway may need a value of which there is a fragment here. They are not to be answered behind what
+    /// comes next.
+    fn must_look_at(&mut self, state: &mut GroupState, gathered: &Gathered) -> bool {
+        if state.keyspace().code().is_none() || !(self.gathering.has_writes() || !self.flights.is_empty()) {
+            return false;
+        }
+        let up_to = self.fragments.settled();
+        let mut needed = Needed::default();
+        let (keyspace, local, _) = state.parts();
+        local.to_gather.clear();
+        for read in reads(&gathered.batch.reads).unwrap_or_default() {
+            if let Question::Command { db, .. } = read.question {
+                keyspace.look_at_read(db, read.question.args(), up_to, local, &mut needed);
+            }
+        }
+        let may_be_named_anew = self.renamed_at > self.applied || self.gathering.has_writes();
+        !needed.whole.is_empty() || needed.has_need && may_be_named_anew
+    }
+
     /// Whether there are batches that were not looked at, and may be.
     fn can_look(&self) -> bool {
         let is_leading = self.role == Role::Leader && !self.is_stopped;
@@ -1039,15 +1071,20 @@ impl Member {
     fn prepare(&mut self, state: &mut GroupState, now: Monotonic) {
         let is_coded = state.keyspace().code().is_some();
         self.gathering.begin_looking(is_coded);
-        if !is_coded || self.role != Role::Leader {
+        // What leaders before have settled is in the log, and not all of it is applied yet.
+        if !is_coded || self.role != Role::Leader || self.applied < self.leads_from {
             return;
         }
         while let Some(batch) = self.gathering.next_to_look_at() {
             let (gateway, up_to) = (batch.sender.gateway, self.fragments.settled());
             let mut needed = Needed::default();
-            let (keyspace, local) = state.parts();
+            let (keyspace, local, waiting_reads) = state.parts();
             local.to_gather.clear();
             keyspace.look_at_operations(&batch.batch.writes, gateway, up_to, local, &mut needed);
+            if waiting_reads.has_cold() {
+                let awaited = |db, key: &[u8]| waiting_reads.is_awaited(db, key);
+                needed.awaits_read = keyspace::changes_any(&batch.batch.writes, awaited);
+            }
             for read in reads(&batch.batch.reads).unwrap_or_default() {
                 if let Question::Command { db, .. } = read.question {
                     keyspace.look_at_read(db, read.question.args(), up_to, local, &mut needed);
@@ -1055,6 +1092,10 @@ impl Member {
             }
             keyspace.complete_needed(up_to, &mut needed);
             let is_named_anew = needed.has_need && self.renamed_at > self.applied;
+            if needed.awaits_read {
+                // A read that came before waits for a value that this batch may change.
+                return;
+            }
             if needed.refill.is_empty() && needed.whole.is_empty() && !is_named_anew {
                 // Another one of the same entry may rename what this one needs.
                 let is_behind_rename = needed.has_need && self.gathering.renames();
@@ -1067,7 +1108,8 @@ impl Member {
                 self.gathering.looked_at(needed.renames);
                 continue;
             }
-            if !self.flights.is_empty() || self.gathering.has_looked_at() {
+            let is_first = self.flights.is_empty() && !self.gathering.has_looked_at();
+            if !is_first || self.gathering.is_behind_read(&self.unconfirmed) {
                 return;
             }
             let own = &mut self.gathering.own;
@@ -1080,7 +1122,9 @@ impl Member {
                     now,
                 },
             );
-            match fragments.prepare(state, around, &needed.refill, &needed.whole, |operation| own.push(operation)) {
+            match fragments.prepare(state, around, &needed.refill, &needed.whole, |operation| {
+                own.push(operation)
+            }) {
                 Readiness::Waits => return,
                 // What follows is looked at when this is applied.
                 Readiness::Ready => {
@@ -1115,17 +1159,27 @@ impl Member {
         };
         let own = &mut self.gathering.own;
         let may_ask = self.open_entry.is_none();
+        let mut has_asked = false;
         self.fragments
             .tick(state, around, turn, (applied, taken), |operation| {
                 if may_ask {
+                    has_asked = true;
                     own.push(operation);
                 }
             });
+        if has_asked {
+            self.gathering.look_again();
+        }
     }
 
     /// Whether ticks have anything to do for what is kept as fragments.
     pub(crate) fn needs_ticks(&self, state: &GroupState) -> bool {
         self.fragments.needs_ticks(state, self.role == Role::Leader)
+    }
+
+    /// Whether messages of fragments wait for the turn's end.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.fragments.has_messages()
     }
 
     /// A copy of values is begun that must be whole.
@@ -1144,8 +1198,14 @@ impl Member {
     }
 
     /// What was gathered, demoted and found to be damaged.
-    pub fn coding_counts(&self) -> CodingCounts {
-        self.fragments.counts()
+    pub(crate) fn coding_counts(&self, state: &GroupState) -> CodingCounts {
+        let around = Around {
+            me: self.raft.me(),
+            members: &self.members,
+            leader: self.leader,
+            now: self.now,
+        };
+        self.fragments.counts(state, around)
     }
 
     /// What the disk is told of a log that begins with what is here.
@@ -1198,6 +1258,9 @@ impl Member {
             self.counts.terms += u64::from(status.term != self.term);
             self.counts.campaigns += u64::from(becomes(Role::Candidate));
             self.counts.elections_won += u64::from(becomes(Role::Leader));
+            if becomes(Role::Leader) {
+                self.leads_from = self.raft.last_index();
+            }
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);

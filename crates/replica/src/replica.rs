@@ -21,7 +21,7 @@ use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
 use crate::coding_message::CodingMessage;
 use crate::disk::{DiskAnswer, LogBase};
-use crate::member::{Chunk, CopyCost, Effects, Member, Sender};
+use crate::member::{Chunk, CodingCounts, CopyCost, Effects, Member, Sender};
 use crate::request::{FullKey, Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
@@ -207,9 +207,21 @@ impl Replica {
         }
     }
 
+    /// What was gathered, demoted and found to be damaged, and how far it is.
+    pub fn coding_counts(&self) -> CodingCounts {
+        self.member()
+            .map_or_else(CodingCounts::default, |member| member.coding_counts(&self.state))
+    }
+
+    /// Whether it has messages of fragments for other members.
+    pub fn has_messages(&self) -> bool {
+        self.member().is_some_and(Member::has_messages)
+    }
+
     /// Whether ticks have anything to do for values that are kept as fragments.
     pub fn needs_ticks(&self) -> bool {
-        self.member().is_some_and(|member| member.needs_ticks(&self.state))
+        self.member()
+            .is_some_and(|member| member.needs_ticks(&self.state))
     }
 
     /// Whether a command that reads needs values of which there are fragments here.

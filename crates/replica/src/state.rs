@@ -451,13 +451,21 @@ impl GroupState {
             self.local.met_expired.clear();
         }
         self.local.to_gather.clear();
+        let behinds = batches.iter().map(|batch| batch.behind);
         let said = verdicts
             .into_iter()
             .skip(own)
             .zip(answers)
             .zip(entry.batches().iter().skip(own));
         Ok(said
-            .map(|((batched, answers), batch)| match batched {
+            .zip(behinds)
+            .map(|(((batched, answers), batch), behind)| match batched {
+                // Reads alone that went with writes: those of their own gateway before them may have been lost on their way.
+                Batched::Applied if batch.number == 0 && self.keyspace.last_batch(batch.gateway) < behind => {
+                    BatchOutcome::Gap {
+                        applied: self.keyspace.last_batch(batch.gateway),
+                    }
+                }
                 Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish()),
                 Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
                 // Sent again after a while, it acknowledges more.
@@ -574,7 +582,9 @@ impl GroupState {
     /// Lets a read wait for what it was found to lack; `false` if there is no room.
     fn park(&mut self, long: LongRead) -> bool {
         let mut lacking = std::mem::take(&mut self.local.to_gather);
-        let is_parked = lacking.first().is_some_and(|first| self.waiting_reads.park(first, long));
+        let is_parked = lacking
+            .first()
+            .is_some_and(|first| self.waiting_reads.park(first, long));
         if is_parked {
             self.lacking.append(&mut lacking);
         }
@@ -675,7 +685,9 @@ impl GroupState {
             // What a transaction wants to see cannot be told.
             answers.crowded_out();
             self.local.written = None;
-            return self.waiting_reads.show(place, answers.finish(), again(None, tries));
+            return self
+                .waiting_reads
+                .show(place, answers.finish(), again(None, tries));
         }
         match holder {
             Some(txn) => self.answer_holder(txn, question, &mut answers),
@@ -962,8 +974,8 @@ impl GroupState {
     }
 
     /// The data to look at, and what the leader keeps beside it.
-    pub(crate) fn parts(&mut self) -> (&Keyspace, &mut LeaderLocal) {
-        (&self.keyspace, &mut self.local)
+    pub(crate) fn parts(&mut self) -> (&Keyspace, &mut LeaderLocal, &WaitingReads) {
+        (&self.keyspace, &mut self.local, &self.waiting_reads)
     }
 
     /// The data, to be demoted by who keeps what is in use.

@@ -8,7 +8,7 @@ use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
 use crate::request::FullKey;
 use bytes::Bytes;
-use ids::{GatewayId, Monotonic, Version};
+use ids::{Db, GatewayId, Monotonic, Version};
 use keyspace::{Behind, Keyspace, LeaderLocal, LongValues};
 use resp::{Args, FrozenRope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -192,6 +192,16 @@ impl WaitingReads {
             long.gives_up |= gives_up;
             self.long.push_back(long);
         }
+    }
+
+    /// Whether any read waits for a value.
+    pub(crate) fn has_cold(&self) -> bool {
+        !self.cold.is_empty()
+    }
+
+    /// Whether one waits for this.
+    pub(crate) fn is_awaited(&self, db: Db, key: &[u8]) -> bool {
+        self.cold.contains_key(&(db, key.into()))
     }
 
     /// What those wait for that need a value.
@@ -420,7 +430,9 @@ pub(crate) fn lacks(keyspace: &Keyspace, local: &mut LeaderLocal, question: &Que
             });
             !local.to_gather.is_empty()
         }
-        Question::Versions(_) | Question::Deferred(_) | Question::WaitingRead { .. } | Question::Wound(_) => false,
+        Question::Versions(_) | Question::Deferred(_) | Question::WaitingRead { .. } | Question::Wound(_) => {
+            false
+        }
     }
 }
 

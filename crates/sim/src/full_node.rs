@@ -18,6 +18,7 @@
 //! What is absent: secrets, settings of the whole cluster.
 
 mod checks;
+mod coded;
 mod disk;
 mod frame;
 mod links;
@@ -31,6 +32,8 @@ mod worker;
 use crate::clock::{Clock, lent};
 use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
+pub use coded::Coded;
+pub(crate) use coded::check_coded;
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
@@ -45,7 +48,7 @@ use ids::{
 };
 use links::{Event, Known, Links};
 use mutations::Mutation;
-pub(crate) use operator::{Order, Whim};
+pub(crate) use operator::{CodingOrder, Order, Whim};
 use peer_wire::hello::Secret;
 use serving::{Making, Report, Serving, Work};
 use std::cell::Cell;
@@ -91,6 +94,9 @@ pub(crate) struct FullNode {
     /// How many any process has, if they have different numbers.
     most: u8,
     piece_bytes: usize,
+    /// How much whoever leads may keep whole, where values may be kept as fragments; and whether they are to be.
+    hot_percent: Option<u32>,
+    coding: CodingOrder,
     change: ModeChange,
     /// The modes that operators may order.
     modes: &'static [DurabilityMode],
@@ -230,9 +236,21 @@ impl FullNode {
             self.meta.propose(*command);
             return;
         }
+        if let Input::Order(Order::Coding(coding)) = input {
+            return self.set_coding(coding);
+        }
         match &mut self.stage {
             Stage::Serving(serving) => serve(serving, input),
             Stage::Starting(..) => self.start_on(input, out),
+        }
+    }
+
+    fn set_coding(&mut self, coding: CodingOrder) {
+        if coding.number > self.coding.number {
+            self.coding = coding;
+            if let Stage::Serving(serving) = &self.stage {
+                serving.set_coding(coding.is_on);
+            }
         }
     }
 
@@ -626,6 +644,7 @@ impl FullNode {
             workers: self.workers,
             most: self.most,
             piece_bytes: self.piece_bytes,
+            coding: self.hot_percent.map(|percent| (self.coding.is_on, percent)),
             prng: &mut self.prng,
         });
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
@@ -747,7 +766,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Stop | Order::Propose(_)) => {}
+        Input::Timer | Input::Order(Order::Stop | Order::Propose(_) | Order::Coding(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -831,8 +850,12 @@ fn describe(replica_view: &ReplicaView<'_>) -> String {
         outgoing => format!(" from {}", list(outgoing)),
     };
     let part = if member.leads() { "leads" } else { "in" };
+    let code = match replica_view.keyspace().code() {
+        Some(code) => format!(" {}", coded::describe(code, replica_view)),
+        None => String::new(),
+    };
     format!(
-        "{me} {part} group {group} of {}{learners}{outgoing}",
+        "{me} {part} group {group} of {}{learners}{outgoing}{code}",
         list(&members.voters)
     )
 }
@@ -956,6 +979,8 @@ impl FullNode {
             workers,
             most,
             piece_bytes: bootstrap.piece_bytes,
+            hot_percent: bootstrap.shape.coding,
+            coding: bootstrap.coding,
             change: ModeChange::new(found.mode),
             modes: bootstrap.shape.modes(),
             prng,

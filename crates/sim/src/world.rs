@@ -15,7 +15,10 @@ mod wires;
 
 use crate::clients::Clients;
 use crate::clock::{Clock, MILLIS, NodeClock, SECONDS};
-use crate::full_node::{Checks, Fate, Frame, FullNode, Killed, Left, Order, check_at_rest, describe_piece};
+use crate::full_node::{
+    Checks, Coded, CodingOrder, Fate, Frame, FullNode, Killed, Left, Order, check_at_rest, check_coded,
+    describe_piece,
+};
 use crate::network::Network;
 use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
@@ -131,6 +134,10 @@ pub(crate) struct World<'a> {
     phase: Phase,
     count: u64,
     fingerprint: u64,
+    /// What is set at nodes, or on its way to them.
+    coding: CodingOrder,
+    /// What processes kept as fragments that have ended.
+    coded: Coded,
 }
 
 impl<'a> World<'a> {
@@ -171,14 +178,19 @@ impl<'a> World<'a> {
             phase: Phase::Forming,
             count: 0,
             fingerprint: seed,
+            coding: CodingOrder {
+                is_on: swarm.shape.coding.is_some(),
+                number: 0,
+            },
+            coded: Coded::default(),
         }
     }
 
-    /// Runs it to its end: how many events there were, and the fingerprint.
+    /// Runs it to its end: how many events there were, the fingerprint, and what was kept as fragments.
     ///
     /// # Errors
     /// What went wrong.
-    pub(crate) fn run(mut self) -> Result<(u64, u64), String> {
+    pub(crate) fn run(mut self) -> Result<(u64, u64, Coded), String> {
         for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
@@ -204,7 +216,10 @@ impl<'a> World<'a> {
             self.happen(event)?;
         }
         self.note(|| "at rest".to_owned());
-        Ok((self.count, self.fingerprint))
+        for node in running(&self.machines).into_iter().flatten() {
+            self.coded.add(node.coded());
+        }
+        Ok((self.count, self.fingerprint, self.coded))
     }
 
     /// As soon as the cluster has formed, clients come, and faults.
@@ -425,6 +440,7 @@ impl<'a> World<'a> {
             founds: index == 0 && self.phase == Phase::Forming,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
+            coding: self.coding,
             piece_bytes: self.swarm.piece_bytes(),
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
@@ -609,6 +625,7 @@ impl<'a> World<'a> {
             return;
         };
         let line = node.describe();
+        self.coded.add(node.coded());
         machine.left = match end {
             End::InOrder => {
                 let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
@@ -657,7 +674,12 @@ impl<'a> World<'a> {
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
-        match check_at_rest(&running, self.gone()) {
+        // Where groups have lost their majorities, so have values.
+        let may_lack = self.swarm.ruins > 0 || self.swarm.blackouts > 0;
+        let coding = self.swarm.shape.coding.map(|_| self.coding.is_on);
+        let rests =
+            check_at_rest(&running, self.gone()).and_then(|()| check_coded(&running, coding, may_lack));
+        match rests {
             Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.after(REST, Event::Rest(until)),
@@ -741,6 +763,10 @@ impl<'a> World<'a> {
             }
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
+        if self.swarm.code_changes > 0 {
+            let is_on = self.prng.below(4) > 0;
+            self.set_coding(is_on);
+        }
         self.clients.give_requests(CALM_REQUESTS);
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {

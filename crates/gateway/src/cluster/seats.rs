@@ -473,6 +473,10 @@ impl Seats {
     /// Time passes for a group. Whether the layout was not followed yet: then it is tried again.
     pub(crate) fn tick(&mut self, cx: &mut Context, index: usize) -> bool {
         self.step(cx, index, Input::Tick);
+        // What it has to say to others leaves when the turn ends.
+        if cx.local.replicas[index].has_messages() {
+            cx.local.visits.touch(index);
+        }
         let layout = cx.view.layout.clone().expect("the caller looked");
         let was_unsettled = self.seats[index].is_unsettled(&layout, &cx.local.replicas[index]);
         if was_unsettled {

@@ -3,7 +3,7 @@
 //! Everything else is done with what a coded string still has: its key, version, deadline, and the length of the whole.
 
 use super::SettlingRule;
-use crate::entry::{BlockCommand, EntryOperation, Operations, Work};
+use crate::entry::{BlockCommand, EntryOperation, InPlaceStep, Operations, Work};
 use crate::keyspace::Keyspace;
 use crate::local::LeaderLocal;
 use crate::object::Object;
@@ -167,6 +167,8 @@ pub struct Needed {
     pub whole: Vec<(Db, Box<[u8]>)>,
     /// Whether any of them needs the bytes of a string at all.
     pub has_need: bool,
+    /// Whether a read waits for a value that any of them may change.
+    pub awaits_read: bool,
     /// Whether any gives a value another name: until it is applied nobody can tell what is under that.
     pub renames: bool,
     /// Which values.
@@ -202,7 +204,14 @@ impl Keyspace {
     }
 
     /// Looks at a read that stands among them.
-    pub fn look_at_read(&self, db: Db, args: Args<'_>, up_to: Version, local: &mut LeaderLocal, needed: &mut Needed) {
+    pub fn look_at_read(
+        &self,
+        db: Db,
+        args: Args<'_>,
+        up_to: Version,
+        local: &mut LeaderLocal,
+        needed: &mut Needed,
+    ) {
         if self.coming_rule(up_to).is_none() {
             return;
         }
@@ -273,7 +282,10 @@ impl Keyspace {
         let Some(object) = self.peek_object(db, key).filter(|_| db != Db::LIBRARIES) else {
             return false;
         };
-        let is_let_go = self.coding.as_ref().is_some_and(|coding| rule.up_to > coding.rule().up_to);
+        let is_let_go = self
+            .coding
+            .as_ref()
+            .is_some_and(|coding| rule.up_to > coding.rule().up_to);
         match object.is_held() && is_let_go {
             true => object.whole().is_some_and(|whole| whole.len() >= rule.threshold),
             false => object.is_settled(rule),
@@ -296,8 +308,18 @@ impl Keyspace {
                 }
             }
             EntryOperation::Prepare(prepare) => {
-                let Work::Evaluate { commands, .. } = &prepare.work else {
-                    return;
+                let commands = match &prepare.work {
+                    Work::Evaluate { commands, .. } => commands,
+                    // What is refilled now is held until they are carried out: nothing is settled while all is locked.
+                    Work::InPlace { steps, .. } => {
+                        for step in steps {
+                            if let InPlaceStep::Run(BlockCommand { db, args, .. }) = step {
+                                self.look_at_command(*db, *args, rule, local, needed);
+                            }
+                        }
+                        return;
+                    }
+                    Work::Install { .. } | Work::Move(_) | Work::Put { .. } => return,
                 };
                 needed.has_need = true;
                 let databases = databases(commands.iter().copied());
@@ -364,7 +386,9 @@ impl Keyspace {
             return;
         };
         match &command {
-            Command::Rename { from: source, .. } | Command::Copy { from: source, .. } | Command::Move { key: source, .. } => {
+            Command::Rename { from: source, .. }
+            | Command::Copy { from: source, .. }
+            | Command::Move { key: source, .. } => {
                 needed.renames = true;
                 needed.sources.push((db, (*source).into()));
             }
@@ -386,6 +410,28 @@ impl Keyspace {
             needed.refill.push((db, key.into()));
         }
     }
+}
+
+/// Whether any of these operations names a key of which that is said. Of what locks keys, a transaction waits for its client's reads itself.
+pub fn changes_any(operations: &[u8], is_awaited: impl Fn(Db, &[u8]) -> bool) -> bool {
+    let mut changes = false;
+    let _ = Operations::read(operations, |operation| {
+        let mut look = |db, args: Args<'_>| {
+            if let Ok(spec) = command::resolve_in_group(args) {
+                command::keys(spec, args, &mut |position, _| {
+                    changes |= is_awaited(db, args.arg(position))
+                });
+            }
+        };
+        match operation {
+            EntryOperation::Command { db, args, .. } => look(db, args),
+            EntryOperation::Block { commands, .. } | EntryOperation::Once { commands, .. } => {
+                commands.iter().for_each(|command| look(command.db, command.args));
+            }
+            _ => {}
+        }
+    });
+    changes
 }
 
 fn parsed(args: Args<'_>) -> Option<Command<'_>> {

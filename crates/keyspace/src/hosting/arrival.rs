@@ -20,6 +20,7 @@ use crate::replies::Replies;
 use crate::transfer::{AT, OBJECT};
 use codec::{DecodeError, Reader, Writer};
 use ids::{Db, HashSeed, KeyHash, PartitionId, PartitionRange, Version};
+use mutations::Mutation;
 use txn::TxnId;
 
 /// A piece of a copy: an operation of whoever moves the partition.
@@ -193,7 +194,7 @@ impl Keyspace {
                 let mut object = object_codec::read_object(rest)?;
                 object.set_version(version);
                 // Its version is that of another group, of which entries of this one have not said how far it is settled.
-                if self.code().is_some() {
+                if self.code().is_some() && !mutations::is(Mutation::ArrivalsNotHeld) {
                     object.hold(true);
                 }
                 let database = self.database(db);

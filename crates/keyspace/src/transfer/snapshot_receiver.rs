@@ -13,7 +13,8 @@ use super::arriving_partition::ArrivingPartition;
 use super::parts::Parts;
 use super::pieces::Partial;
 use super::{
-    AT, BEGIN, EMPTY, END, FORMAT, FORMAT_CODED, FORMAT_OF_MOVES, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED,
+    AT, BEGIN, EMPTY, END, FORMAT, FORMAT_CODED, FORMAT_OF_MOVES, GONE, OBJECT, PART, PART_BEGINS, PIECE,
+    REST, STAGED,
 };
 use crate::directories::Location;
 use crate::fields::read_stored_db;

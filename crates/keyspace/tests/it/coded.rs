@@ -1,11 +1,12 @@
 //! Values of which each replica keeps a fragment: all replicas are equal, whatever each of them has, and any few of them have everything.
 
 use crate::node::{Node, db, header};
+use bytes::Bytes;
 use coding::{Code, CodeEpoch, Fragment, Gather, Gathered};
 use ids::{Db, Incarnation, Prng, UnixMillis, Version};
 use keyspace::{
-    GroupCode, KeyVersion, Keyspace, Read, Refilled, SnapshotReceiver, THRESHOLD_MIN, Transfer,
-    TransferError, TransferStep, WrongValue, allocation_size, read_records,
+    Demoted, Given, GroupCode, KeyVersion, Keyspace, Read, Refilled, SnapshotReceiver, THRESHOLD_MIN,
+    Transfer, TransferError, TransferStep, WrongValue, allocation_size, read_records,
 };
 use mutations::Mutation;
 use resp::{ArgsBuf, Protocol};
@@ -18,7 +19,7 @@ const THRESHOLD: u32 = 100;
 /// Keys of a database.
 const KEYS: u64 = 10;
 
-fn group_code(replicas: usize, epoch: u32) -> GroupCode {
+pub(crate) fn group_code(replicas: usize, epoch: u32) -> GroupCode {
     let code = Code::of_replicas(replicas).expect("there is one");
     GroupCode {
         epoch: CodeEpoch(epoch),
@@ -27,11 +28,12 @@ fn group_code(replicas: usize, epoch: u32) -> GroupCode {
         holders: (1..=replicas as u64)
             .map(|holder| Some(Incarnation(holder)))
             .collect(),
+        is_on: true,
     }
 }
 
 /// The value that fragments of these replicas make up, or what is the matter.
-fn gathered(fragments: Vec<Fragment<Vec<u8>>>) -> Result<Vec<u8>, Gathered> {
+fn gathered(fragments: Vec<Fragment<Bytes>>) -> Result<Vec<u8>, Gathered> {
     let head = fragments[0].head;
     let mut gather = Gather::new(head);
     for fragment in fragments {
@@ -44,11 +46,11 @@ fn gathered(fragments: Vec<Fragment<Vec<u8>>>) -> Result<Vec<u8>, Gathered> {
     }
 }
 
-fn words<const N: usize>(words: [&[u8]; N]) -> ArgsBuf {
+pub(crate) fn words<const N: usize>(words: [&[u8]; N]) -> ArgsBuf {
     ArgsBuf::from_slices(words)
 }
 
-fn full_key(db: Db, key: &[u8]) -> (Db, Box<[u8]>) {
+pub(crate) fn full_key(db: Db, key: &[u8]) -> (Db, Box<[u8]>) {
     (db, key.into())
 }
 
@@ -56,16 +58,48 @@ fn is_present(keyspace: &Keyspace, db: Db, key: &[u8]) -> bool {
     matches!(keyspace.version(db, key), KeyVersion::Present(_))
 }
 
-fn version(keyspace: &Keyspace, db: Db, key: &[u8]) -> Version {
-    match keyspace.version(db, key) {
-        KeyVersion::Present(version) => version,
-        KeyVersion::Absent(_) => panic!("there is no such key"),
+pub(crate) fn version(keyspace: &Keyspace, db: Db, key: &[u8]) -> Version {
+    assert!(is_present(keyspace, db, key), "there is no such key");
+    keyspace.version_of(db, key).expect("it is there")
+}
+
+/// What this replica gives of a value, whatever the version of its key.
+fn given(keyspace: &Keyspace, db: Db, key: &[u8]) -> Option<Fragment<Bytes>> {
+    match keyspace.fragment(db, key, keyspace.version_of(db, key)?) {
+        Given::Fragment(bytes) => Some(Fragment::read_shared(&bytes).expect("it was written a moment ago")),
+        Given::Nothing => None,
+        Given::Newer | Given::Older => panic!("that is the version that it has"),
     }
 }
 
+/// All keys whose values are settled, and those that are held though nobody is to let go of them; by steps of a few objects.
+pub(crate) fn found(keyspace: &Keyspace) -> [Vec<(Db, Box<[u8]>)>; 2] {
+    let (mut settled, mut held, mut at) = (Vec::new(), Vec::new(), None);
+    loop {
+        at = keyspace.find_settled(at, 3, &mut settled, &mut held);
+        if at.is_none() {
+            return [settled, held];
+        }
+    }
+}
+
+pub(crate) fn is_settled(keyspace: &Keyspace, db: Db, key: &[u8]) -> bool {
+    found(keyspace)[0].contains(&full_key(db, key))
+}
+
+/// The same, if it is settled.
+fn fragment(keyspace: &Keyspace, db: Db, key: &[u8]) -> Option<Fragment<Bytes>> {
+    given(keyspace, db, key).filter(|_| is_settled(keyspace, db, key))
+}
+
+/// A step of demotion of a replica that keeps nothing in use.
+pub(crate) fn demote(node: &mut Node, budget: usize) -> Demoted {
+    node.keyspace.demote(budget, &node.local, None)
+}
+
 /// The replicas of a group, and a keyspace of the same commands that keeps everything whole.
-struct Group {
-    nodes: Vec<Node>,
+pub(crate) struct Group {
+    pub(crate) nodes: Vec<Node>,
     plain: Node,
     code: GroupCode,
     prng: Prng,
@@ -73,7 +107,7 @@ struct Group {
 }
 
 impl Group {
-    fn new(replicas: usize, seed: u64) -> Group {
+    pub(crate) fn new(replicas: usize, seed: u64) -> Group {
         let mut group = Group {
             nodes: (0..replicas as u64).map(Node::new).collect(),
             plain: Node::new(99),
@@ -109,17 +143,17 @@ impl Group {
         all
     }
 
-    fn gather(&mut self, db: Db, key: &[u8]) -> Vec<u8> {
+    pub(crate) fn gather(&mut self, db: Db, key: &[u8]) -> Vec<u8> {
         let fragments = self
             .draw()
             .into_iter()
-            .map(|at| self.nodes[at].keyspace.fragment(db, key).expect("it is settled"));
+            .map(|at| given(&self.nodes[at].keyspace, db, key).expect("it is settled"));
         let fragments = fragments.collect();
         gathered(fragments).expect("they are of different rows, and nothing is damaged")
     }
 
     /// An entry of a command, before which its leader brings back what the command needs. What it answers.
-    fn run(&mut self, db: Db, args: &ArgsBuf) -> Vec<u8> {
+    pub(crate) fn run(&mut self, db: Db, args: &ArgsBuf) -> Vec<u8> {
         let spec = command::resolve_in_group(args.as_args()).expect("a command");
         let command = command::parse(spec, args.as_args())
             .expect("on keys")
@@ -162,12 +196,12 @@ impl Group {
         plain
     }
 
-    fn line(&mut self, line: &str) -> String {
+    pub(crate) fn line(&mut self, line: &str) -> String {
         let args = ArgsBuf::from_slices(line.split_ascii_whitespace());
         String::from_utf8_lossy(&self.run(db(0), &args)).into_owned()
     }
 
-    fn settle(&mut self, up_to: Version) -> bool {
+    pub(crate) fn settle(&mut self, up_to: Version) -> bool {
         let outcomes: Vec<bool> = self
             .nodes
             .iter_mut()
@@ -177,14 +211,14 @@ impl Group {
         outcomes[0]
     }
 
-    fn settle_all(&mut self) {
+    pub(crate) fn settle_all(&mut self) {
         let applied = self.nodes[0].keyspace.applied();
         assert!(self.settle(applied));
     }
 
-    fn demote_all(&mut self) {
+    pub(crate) fn demote_all(&mut self) {
         for node in &mut self.nodes {
-            while !node.keyspace.demote(100).is_done {}
+            while !demote(node, 100).is_done {}
         }
     }
 
@@ -260,7 +294,7 @@ impl Group {
             1..3 => {
                 let node = self.prng.below(self.nodes.len() as u64) as usize;
                 let budget = self.prng.below(20) as usize;
-                self.nodes[node].keyspace.demote(budget);
+                demote(&mut self.nodes[node], budget);
             }
             3 => {
                 let millis = self.prng.below(400) as i64;
@@ -275,13 +309,8 @@ impl Group {
     }
 
     /// All replicas are equal; what is settled is made up of any few, what is not is whole everywhere, and a read that answers answers right.
-    fn check(&mut self) {
-        let hashes = self.nodes.iter().map(|node| {
-            let keyspace = &node.keyspace;
-            (keyspace.state_hash(), keyspace.scrub(keyspace.scrub_round()))
-        });
-        let hashes: Vec<(u64, u64)> = hashes.collect();
-        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    pub(crate) fn check(&mut self) {
+        self.check_hashes();
         for number in 0..2 {
             for key in (0..KEYS).map(|key| format!("k:{key}").into_bytes()) {
                 self.check_key(db(number), &key);
@@ -289,10 +318,20 @@ impl Group {
         }
     }
 
+    /// All replicas are equal.
+    pub(crate) fn check_hashes(&self) {
+        let hashes = self.nodes.iter().map(|node| {
+            let keyspace = &node.keyspace;
+            (keyspace.state_hash(), keyspace.scrub(keyspace.scrub_round()))
+        });
+        let hashes: Vec<(u64, u64)> = hashes.collect();
+        assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    }
+
     fn check_key(&mut self, db: Db, key: &[u8]) {
         let text = self.plain.keyspace.text(db, key);
         let is_there = is_present(&self.plain.keyspace, db, key);
-        let fragments = self.nodes.iter().map(|node| node.keyspace.fragment(db, key));
+        let fragments = self.nodes.iter().map(|node| fragment(&node.keyspace, db, key));
         let settled = fragments.flatten().count();
         if is_there && settled > 0 {
             assert_eq!(settled, self.nodes.len(), "what is settled is so everywhere");
@@ -346,33 +385,21 @@ impl Group {
         self.nodes[lost].keyspace.hold_as(Incarnation(lost as u64 + 1));
         // From what the others have it makes its own fragments.
         loop {
-            let demoted = self.nodes[lost].keyspace.demote(7);
+            let demoted = demote(&mut self.nodes[lost], 7);
             for (db, key) in demoted.others {
                 let from = (0..self.nodes.len()).filter(|at| *at != lost);
-                let fragments = from.map(|at| self.nodes[at].keyspace.fragment(db, &key).expect("settled"));
+                let fragments = from.map(|at| given(&self.nodes[at].keyspace, db, &key).expect("settled"));
                 let whole = gathered(fragments.collect()).expect("all but one are enough");
                 let keyspace = &mut self.nodes[lost].keyspace;
-                let version = version_of_any(keyspace, db, &key);
-                let mut wrong = whole.clone();
-                wrong[0] ^= 1;
-                assert_eq!(keyspace.recode(db, &key, version, &wrong), Err(WrongValue));
-                assert_eq!(keyspace.recode(db, &key, Version(0), &whole), Ok(false));
-                assert_eq!(keyspace.recode(db, &key, version, &whole), Ok(true));
+                let version = keyspace.version_of(db, &key).expect("expired or not");
+                assert!(!keyspace.recode(db, &key, Version(0), &whole));
+                assert!(keyspace.recode(db, &key, version, &whole));
             }
             if demoted.is_done {
                 return;
             }
         }
     }
-}
-
-/// Also of a key that has expired and was not deleted.
-fn version_of_any(keyspace: &Keyspace, db: Db, key: &[u8]) -> Version {
-    keyspace
-        .fragment(db, key)
-        .expect("there is a fragment")
-        .head
-        .version
 }
 
 fn run_seed(seed: u64) {
@@ -425,7 +452,11 @@ fn every_mistake_with_fragments_is_noticed() {
         mutations::plant(None);
         assert!(noticed, "{mutation:?}");
     }
-    let scenes: [(Mutation, fn()); 3] = [
+    let scenes: [(Mutation, fn()); 4] = [
+        (
+            Mutation::NewerIgnored,
+            crate::coding_steps::a_fragment_is_given_of_the_version_that_was_asked_for_and_of_no_other,
+        ),
         (Mutation::RefillNotChecked, a_refill_of_other_bytes_is_damage),
         (
             Mutation::OldRefillTaken,
@@ -442,13 +473,14 @@ fn every_mistake_with_fragments_is_noticed() {
 }
 
 /// Three replicas with a value of 1,000 bytes under `k`, settled; the first one has a fragment alone.
-fn with_a_coded_value() -> (Group, Vec<u8>) {
+pub(crate) fn with_a_coded_value() -> (Group, Vec<u8>) {
     let mut group = Group::new(3, 7);
     let value: Vec<u8> = (0..1_000u32).map(|at| (at * 7 / 5) as u8).collect();
     group.run(db(0), &words([b"SET", b"k", &value]));
     group.settle_all();
-    let demoted = group.nodes[0].keyspace.demote(10);
-    assert_eq!((demoted.values, demoted.is_done), (1, true));
+    assert_eq!(demote(&mut group.nodes[0], 10).values, 1);
+    let demoted = demote(&mut group.nodes[0], 10);
+    assert_eq!((demoted.values, demoted.is_done), (0, true));
     (group, value)
 }
 
@@ -487,7 +519,7 @@ fn what_does_not_need_the_bytes_is_done_with_a_fragment() {
         let fragments = group
             .nodes
             .iter()
-            .map(|node| node.keyspace.fragment(db(number), key));
+            .map(|node| fragment(&node.keyspace, db(number), key));
         let fragments: Vec<_> = fragments.flatten().collect();
         assert_eq!(fragments.len(), 3, "no replica has brought it back");
         let versions: Vec<Version> = fragments.iter().map(|fragment| fragment.head.version).collect();
@@ -606,7 +638,7 @@ fn a_value_that_was_brought_back_is_no_other_and_settles_again() {
         "whoever watches it sees nothing"
     );
     for node in &mut group.nodes {
-        assert!(node.keyspace.fragment(db(0), b"k").is_none());
+        assert!(fragment(&node.keyspace, db(0), b"k").is_none());
         let KeyVersion::Present(version) = seen else {
             panic!("it is there")
         };
@@ -615,12 +647,12 @@ fn a_value_that_was_brought_back_is_no_other_and_settles_again() {
             Ok(Refilled::Held),
             "once more"
         );
-        assert_eq!(node.keyspace.demote(10).values, 0);
+        assert_eq!(demote(node, 10).values, 0);
     }
     group.check();
     group.settle(Version(0));
     assert_eq!(
-        group.nodes[0].keyspace.demote(10).values,
+        demote(&mut group.nodes[0], 10).values,
         1,
         "it is as settled as it was"
     );
@@ -655,7 +687,7 @@ fn a_refill_of_an_earlier_value_does_nothing() {
     let newer = vec![b'n'; 1_000];
     group.run(db(0), &words([b"SET", b"k", &newer]));
     group.settle_all();
-    group.nodes[1].keyspace.demote(10);
+    demote(&mut group.nodes[1], 10);
     for node in &mut group.nodes {
         assert_eq!(
             node.keyspace.refill(db(0), b"k", before, &value),
@@ -683,14 +715,14 @@ fn what_is_short_or_no_string_or_above_the_mark_stays_whole() {
     assert!(group.settle(up_to));
     for node in &mut group.nodes {
         assert_eq!(node.keyspace.settled_up_to(), Some(up_to));
-        assert_eq!(node.keyspace.demote(100).values, 1);
-        assert!(node.keyspace.fragment(db(0), b"settled").is_some());
-        assert!(node.keyspace.fragment(db(0), b"above").is_none());
+        assert_eq!(demote(node, 100).values, 1);
+        assert!(fragment(&node.keyspace, db(0), b"settled").is_some());
+        assert!(fragment(&node.keyspace, db(0), b"above").is_none());
     }
     assert!(group.settle(Version(u64::MAX)));
     for node in &mut group.nodes {
         assert_eq!(node.keyspace.settled_up_to(), Some(node.keyspace.applied()));
-        assert_eq!(node.keyspace.demote(100).values, 1);
+        assert_eq!(demote(node, 100).values, 1);
     }
     assert!(group.settle(Version(1)), "it does not go back");
     group.check();
@@ -701,11 +733,11 @@ fn a_group_without_a_code_settles_nothing() {
     let mut node = Node::new(1);
     assert!(!node.keyspace.settle(Version(u64::MAX)));
     node.keyspace.hold_as(Incarnation(1));
-    assert!(node.keyspace.demote(10).is_done);
+    assert!(demote(&mut node, 10).is_done);
     let refilled = node.keyspace.refill(db(0), b"k", Version(1), b"value");
     assert_eq!(refilled, Ok(Refilled::NotSettled));
-    assert!(node.keyspace.fragment(db(0), b"k").is_none());
-    assert_eq!(node.keyspace.recode(db(0), b"k", Version(1), b"value"), Ok(false));
+    assert!(fragment(&node.keyspace, db(0), b"k").is_none());
+    assert!(!node.keyspace.recode(db(0), b"k", Version(1), b"value"));
     assert_eq!(node.keyspace.code(), None);
 }
 
@@ -736,16 +768,18 @@ fn a_code_is_followed_by_a_later_one_with_a_threshold_that_is_not_higher() {
     let mut later = group_code(3, 2);
     later.holders.swap(0, 2);
     assert!(keyspace.set_code(later.clone()));
-    let demoted = keyspace.demote(10);
-    assert_eq!(demoted.others, [full_key(db(0), b"k")]);
-    let version = version(keyspace, db(0), b"k");
-    assert_eq!(keyspace.recode(db(0), b"k", version, &value), Ok(true));
-    let fragment = keyspace.fragment(db(0), b"k").expect("it is settled");
+    let node = &mut group.nodes[0];
+    assert_eq!(demote(node, 10).others, [full_key(db(0), b"k")]);
+    let version = version(&node.keyspace, db(0), b"k");
+    assert!(node.keyspace.recode(db(0), b"k", version, &value));
+    let fragment = fragment(&node.keyspace, db(0), b"k").expect("it is settled");
+    assert_eq!(fragment.head.row.number(), 2);
     assert_eq!(
-        (fragment.head.row.number(), fragment.head.epoch),
-        (2, CodeEpoch(2))
+        fragment.head.epoch,
+        CodeEpoch(0),
+        "it goes with those that were made before"
     );
-    assert!(keyspace.demote(10).others.is_empty());
+    assert!(demote(node, 10).others.is_empty());
 }
 
 #[test]
@@ -767,7 +801,7 @@ fn a_fragment_takes_what_it_is_said_to() {
         let code = group.code.code;
         for (at, node) in group.nodes.iter().enumerate() {
             let row = code.row(at as u8).expect("there are as many");
-            let fragment = node.keyspace.fragment(db(0), b"key:000").expect("it is coded");
+            let fragment = fragment(&node.keyspace, db(0), b"key:000").expect("it is coded");
             assert_eq!(
                 (fragment.head.row, fragment.bytes.len()),
                 (row, code.row_bytes(row, length))
@@ -799,10 +833,10 @@ fn what_is_demoted_at_a_time_is_bounded() {
         group.run(db(0), &words([b"SET", format!("short:{key}").as_bytes(), b"v"]));
     }
     group.settle_all();
-    let keyspace = &mut group.nodes[0].keyspace;
+    let node = &mut group.nodes[0];
     let (mut calls, mut values) = (0, 0);
     loop {
-        let demoted = keyspace.demote(1_000);
+        let demoted = demote(node, 1_000);
         assert!(demoted.values <= 4, "about a mebibyte");
         values += demoted.values;
         calls += 1;
@@ -812,7 +846,7 @@ fn what_is_demoted_at_a_time_is_bounded() {
     }
     assert_eq!(values, 20);
     assert!(calls >= 5);
-    assert_eq!(keyspace.demote(1_000).values, 0);
+    assert_eq!(demote(node, 1_000).values, 0);
     group.check();
 }
 
@@ -832,7 +866,7 @@ fn what_is_locked_is_held_until_it_is_free() {
         attempt: 1,
     };
     let append = words([b"APPEND", b"k", b"more"]);
-    let prepare = |commands: &ArgsBuf, txn| {
+    let prepare = |commands: &ArgsBuf, txn, is_whole: bool| {
         let command = BlockCommand {
             db: db(0),
             protocol: Protocol::Resp2,
@@ -846,25 +880,33 @@ fn what_is_locked_is_held_until_it_is_free() {
             participants: [txn::Participant::first(GroupId::new(0))].into(),
             conditions: Vec::new(),
             expects: Vec::new(),
-            work: Work::InPlace {
-                steps: vec![InPlaceStep::Run(command)],
-                after_lock: false,
+            work: match is_whole {
+                true => Work::InPlace {
+                    steps: vec![InPlaceStep::Run(command)],
+                    after_lock: false,
+                },
+                false => Work::Evaluate {
+                    commands: vec![command],
+                    is_strict: false,
+                },
             },
         })));
         entry.finish()
     };
-    let entry = prepare(&append, txn);
+    let entry = prepare(&append, txn, false);
     for node in &mut group.nodes {
-        node.apply_entry(&entry);
+        let (_, replies) = node.apply_entry(&entry);
+        let text = String::from_utf8_lossy(&replies[0]).into_owned();
+        assert!(text.ends_with(":1004\r\n"), "{text}");
     }
     group.settle_all();
     for node in &mut group.nodes {
-        assert_eq!(node.keyspace.demote(100).values, 1, "the one that is free");
-        assert!(node.keyspace.fragment(db(0), b"k").is_none());
+        assert_eq!(demote(node, 100).values, 1, "the one that is free");
+        assert!(fragment(&node.keyspace, db(0), b"k").is_none());
     }
     group.settle_all();
     for node in &mut group.nodes {
-        assert_eq!(node.keyspace.demote(100).values, 0, "it is locked still");
+        assert_eq!(demote(node, 100).values, 0, "it is locked still");
     }
     let mut entry = EntryBuf::new(&header(1_000, 2));
     entry.begin_own_batch();
@@ -873,26 +915,25 @@ fn what_is_locked_is_held_until_it_is_free() {
     }));
     let entry = entry.finish();
     for node in &mut group.nodes {
-        let (_, replies) = node.apply_entry(&entry);
-        let text = String::from_utf8_lossy(&replies[0]).into_owned();
-        assert!(text.ends_with(":1004\r\n"), "{text}");
+        node.apply_entry(&entry);
     }
     group.plain.apply(db(0), Protocol::Resp2, append.as_args());
     group.settle_all();
     for node in &mut group.nodes {
-        assert_eq!(node.keyspace.demote(100).values, 1);
+        assert_eq!(demote(node, 100).values, 1);
     }
     // Once all of it is locked, nothing is settled.
     let flush = words([b"FLUSHALL"]);
-    let entry = prepare(&flush, txn::TxnId { seq: 2, ..txn });
+    let entry = prepare(&flush, txn::TxnId { seq: 2, ..txn }, true);
     for node in &mut group.nodes {
         node.apply_entry(&entry);
         assert!(!node.keyspace.settle(Version(u64::MAX)));
     }
 }
 
-/// What stands before the records of a chunk: format, number, seed, partitions, and where each database comes from.
-const CHUNK_HEAD_BYTES: usize = 1 + 8 + 16 + 6 + 16;
+/// What stands before the records of a chunk: format, number, seed, partitions, that none has moved and none arrives, and where each
+/// database comes from.
+const CHUNK_HEAD_BYTES: usize = 1 + 8 + 16 + 6 + 4 + 1 + 16;
 
 /// The chunks of a state of which everything is coded that can be.
 fn chunks_of_a_coded_state() -> Vec<Vec<u8>> {
@@ -901,7 +942,7 @@ fn chunks_of_a_coded_state() -> Vec<Vec<u8>> {
     group.line("EXPIRE k 1000");
     group.settle_all();
     let node = &mut group.nodes[0];
-    while !node.keyspace.demote(100).is_done {}
+    while !demote(node, 100).is_done {}
     let mut transfer = Transfer::begin(&mut node.keyspace).expect("it is the first");
     let mut chunks = Vec::new();
     loop {
@@ -920,7 +961,7 @@ fn chunks_of_a_coded_state() -> Vec<Vec<u8>> {
 fn bytes_that_are_like_chunks_of_a_coded_state_never_panic() {
     let chunks = chunks_of_a_coded_state();
     assert!(chunks.len() > 3, "a fragment goes in pieces");
-    assert!(chunks.iter().all(|chunk| chunk[0] == 6));
+    assert!(chunks.iter().all(|chunk| chunk[0] == 7));
     let mut prng = Prng::new(11);
     for _ in 0..2_000 {
         let mut receiver = SnapshotReceiver::new();
@@ -961,7 +1002,7 @@ fn bytes_that_are_like_chunks_of_a_coded_state_never_panic() {
             node.read(line);
         }
         node.keyspace.state_hash();
-        node.keyspace.demote(1_000);
+        demote(&mut node, 1_000);
     }
 }
 
@@ -973,11 +1014,11 @@ fn a_coded_state_has_the_bytes_that_it_always_had() {
     group.run(db(0), &words([b"SET", b"whole", &value]));
     group.settle_all();
     let node = &mut group.nodes[1];
-    assert_eq!(node.keyspace.demote(1).values, 1);
+    assert_eq!(demote(node, 1).values, 1);
     let one = version(&node.keyspace, db(0), b"k");
     assert_eq!(node.keyspace.refill(db(0), b"k", one, &value), Ok(Refilled::Held));
     node.run("EXPIRE whole 1000");
-    while !node.keyspace.demote(1).is_done {}
+    while !demote(node, 1).is_done {}
     let mut transfer = Transfer::begin(&mut node.keyspace).expect("it is the first");
     let TransferStep::Last(chunk) = transfer.next_chunk(&mut node.keyspace, 10_000) else {
         panic!("there is little")

@@ -2,6 +2,7 @@
 
 mod bookkeeping;
 mod coded;
+mod coding_steps;
 mod copies;
 mod cost;
 mod entries;

@@ -25,8 +25,10 @@ use bytes::Bytes;
 use coding::{Code, CodeEpoch, Fragment, Gather, Gathered as GatheredRows};
 use consensus::Members;
 use ids::{Incarnation, Monotonic, PartitionId, Version};
-use keyspace::{CodingStep, EntryOperation, Given, GroupCode, Hot, THRESHOLD_MIN, WalkPlace};
+use keyspace::{CodingStep, CodingTally, EntryOperation, Given, GroupCode, Hot, THRESHOLD_MIN, WalkPlace};
+use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::AddAssign;
 use std::time::Duration;
 
 /// Values that are gathered at a time.
@@ -42,7 +44,10 @@ const HEDGE: Duration = Duration::from_millis(20);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// After so long a value counts as out of reach.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// After so long a value that was given up is asked for again: who was out of reach may be back.
+const GIVEN_UP_FOR: Duration = Duration::from_secs(5);
 
 /// How often who leads is told what is held here, if it has changed; ten times that long otherwise.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
@@ -62,12 +67,29 @@ const REFILLED_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of values that are gathered at a time to be refilled or to be made anew.
 const BEHIND_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Only after a group has had another number of voters for so long it gets the code for that.
+const OTHER_CODE_AFTER: Duration = Duration::from_secs(15);
+
 /// From the end of a search for values that are held for no reason to the next.
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
 
-/// Counts of what was gathered.
+/// Counts of what was gathered, and how far it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CodingCounts {
+    /// Strings of all groups with a code, as replicas here have last found them.
+    pub tally: CodingTally,
+    /// Groups with a code of which there is a replica here.
+    pub groups: u64,
+    /// Of these, the ones of which it has not all of its rows yet.
+    pub groups_filling: u64,
+    /// Values that are being gathered.
+    pub gathering: u64,
+    /// Fragments of other rows that were found here, and of which own ones are to be made.
+    pub to_recode: u64,
+    /// Of groups that are led here, operations that are applied and not settled, of the one that lags most.
+    pub lag_max: u64,
+    /// Groups that are led here in which nothing is settled, as some holder of a row lacks it or is silent.
+    pub groups_stalled: u64,
     /// Values that were made up of fragments, for reads and writes.
     pub gathered: u64,
     /// Fragments of an own row that were made of others.
@@ -78,6 +100,37 @@ pub struct CodingCounts {
     pub lacking: u64,
     /// Values that were replaced by fragments.
     pub demoted: u64,
+}
+
+impl AddAssign for CodingCounts {
+    fn add_assign(&mut self, other: CodingCounts) {
+        let CodingCounts {
+            tally,
+            groups,
+            groups_filling,
+            gathering,
+            to_recode,
+            lag_max,
+            groups_stalled,
+            gathered,
+            recoded,
+            damaged,
+            lacking,
+            demoted,
+        } = other;
+        self.tally += tally;
+        self.groups += groups;
+        self.groups_filling += groups_filling;
+        self.gathering += gathering;
+        self.to_recode += to_recode;
+        self.lag_max = self.lag_max.max(lag_max);
+        self.groups_stalled += groups_stalled;
+        self.gathered += gathered;
+        self.recoded += recoded;
+        self.damaged += damaged;
+        self.lacking += lacking;
+        self.demoted += demoted;
+    }
 }
 
 /// See the file's header.
@@ -96,8 +149,10 @@ pub(super) struct Fragments {
     to_tell: Vec<(Incarnation, CodingMessage)>,
     /// Keys of which there is a fragment of another row here.
     others: VecDeque<FullKey>,
-    /// Those of which a row cannot be made: too few are left.
-    hopeless: BTreeMap<FullKey, Version>,
+    /// Values that were asked for, and not made up.
+    given_up: BTreeMap<FullKey, GivenUp>,
+    /// Members that were not heard of since their link was lost: they are asked last.
+    silent: BTreeSet<Incarnation>,
     /// Whether every key was looked at since the code is what it is, and what was found was made anew.
     is_in: Option<CodeEpoch>,
     /// Whether all keys were looked at since an entry has settled anything.
@@ -128,6 +183,8 @@ struct Leading {
     since: Option<Monotonic>,
     /// When members were to go so that there are not enough: values have to be whole before.
     must_end: Option<Monotonic>,
+    /// How many voters there are, and since when.
+    voters: Option<(usize, Monotonic)>,
     /// Rows are to be given from these members to others.
     to_give: Vec<(Incarnation, Incarnation)>,
     hot: Hot,
@@ -147,6 +204,9 @@ struct Search {
     /// When the last one ended, in which epoch, and whether nothing was settled any more.
     ended: Option<(Monotonic, u32, bool)>,
     settled: VecDeque<FullKey>,
+    /// Those that are held and were to be let go of when every holder has applied as much as was applied when they were found.
+    held: Vec<FullKey>,
+    held_at: Version,
 }
 
 impl Default for Leading {
@@ -158,6 +218,7 @@ impl Default for Leading {
             proposed: None,
             since: None,
             must_end: None,
+            voters: None,
             to_give: Vec::new(),
             hot: Hot::new(0),
             condemned: BTreeSet::new(),
@@ -165,6 +226,15 @@ impl Default for Leading {
             search: Search::default(),
         }
     }
+}
+
+/// A value that was asked for, and not made up.
+#[derive(Clone, Copy)]
+struct GivenUp {
+    version: Version,
+    at: Monotonic,
+    /// Whether everybody was heard, and too little is left. If not, somebody was out of reach.
+    is_lost: bool,
 }
 
 /// A value that is gathered.
@@ -181,6 +251,8 @@ struct Want {
     is_awaited: bool,
     /// Whether it counts among those in the background.
     is_behind: bool,
+    /// Whether it is made up of what others have alone: with the fragment that is here it was not.
+    is_anew: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,39 +289,29 @@ pub(super) struct Around<'a> {
 }
 
 impl Fragments {
-    pub(super) fn counts(&self) -> CodingCounts {
-        self.counts
-    }
-
-    /// What who leads keeps whole of settled values, as far as the last walk has found.
-    pub(super) fn hot_bytes(&self) -> usize {
-        self.leading.hot.kept()
+    pub(super) fn counts(&self, state: &GroupState, around: Around<'_>) -> CodingCounts {
+        let Some(code) = state.keyspace().code() else {
+            return self.counts;
+        };
+        let leads = around.leader == Some(around.me);
+        let kept = self.kept_by_all(state, around);
+        let applied = state.keyspace().applied().0;
+        let settled = state.keyspace().settled_up_to().unwrap_or_default().0;
+        CodingCounts {
+            tally: state.keyspace().coding_tally(),
+            groups: 1,
+            groups_filling: u64::from(code.row_of(around.me).is_some() && self.is_in != Some(code.epoch)),
+            gathering: self.wants.len() as u64,
+            to_recode: self.others.len() as u64,
+            lag_max: if leads { applied.saturating_sub(settled) } else { 0 },
+            groups_stalled: u64::from(leads && kept.is_none()),
+            ..self.counts
+        }
     }
 
     /// What entries on their way settle, or have settled.
     pub(super) fn settled(&self) -> Version {
         self.leading.settled
-    }
-
-    /// How far behind the slowest holder is, in applied operations; `None` if there is one that is not heard of.
-    pub(super) fn lag(&self, state: &GroupState, around: Around<'_>) -> Option<u64> {
-        let kept = self.kept_by_all(state, around)?;
-        Some(state.keyspace().applied().0.saturating_sub(kept.0))
-    }
-
-    /// Whether this replica has all of its rows.
-    pub(super) fn is_in(&self, code: &GroupCode) -> bool {
-        self.is_in == Some(code.epoch)
-    }
-
-    /// Values that are being gathered.
-    pub(super) fn gathering(&self) -> usize {
-        self.wants.len()
-    }
-
-    /// Values of which this replica has to make its row still.
-    pub(super) fn to_recode(&self) -> usize {
-        self.others.len()
     }
 
     /// Whether messages wait for the turn's end.
@@ -266,7 +328,9 @@ impl Fragments {
         let is_told = match leads {
             // The last entry that settles counts itself.
             true => applied.0 <= self.leading.settled.0 + 1 || !code.is_on,
-            false => self.told.is_some_and(|(told, ..)| told.kept == applied && told.epoch == self.is_in),
+            false => self
+                .told
+                .is_some_and(|(told, ..)| told.kept == applied && told.epoch == self.is_in),
         };
         let is_searched = !leads || code.is_on || self.is_whole(code);
         let rests = self.wants.is_empty() && self.others.is_empty() && self.leading.condemned.is_empty();
@@ -275,7 +339,12 @@ impl Fragments {
 
     /// Gathers all values, or those of a partition, of which there are fragments here: a copy is to be made of them, and nothing is demoted until that is over. Whether all are
     /// whole.
-    pub(super) fn make_whole(&mut self, state: &mut GroupState, around: Around<'_>, only: Option<PartitionId>) -> bool {
+    pub(super) fn make_whole(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        only: Option<PartitionId>,
+    ) -> bool {
         let known = self.copied.take().filter(|copied| copied.only == only);
         let mut copied = known.unwrap_or(Copied {
             only,
@@ -288,7 +357,7 @@ impl Fragments {
             copied.is_over = copied.at.is_none();
             let is_empty = found.is_empty();
             for key in found {
-                if !self.is_hopeless(state, &key) {
+                if !self.is_hopeless(state, around, &key) {
                     self.want(state, around, &key, true);
                 }
             }
@@ -345,6 +414,15 @@ impl Fragments {
         };
     }
 
+    /// The node of a member is out of reach: what it was asked is asked of others.
+    pub(super) fn on_silence(&mut self, member: Incarnation) {
+        self.silent.insert(member);
+        self.asks.retain(|_, ask| ask.to != member);
+        for want in self.wants.values_mut() {
+            want.is_hedged |= want.asked.get(&member) == Some(&None);
+        }
+    }
+
     /// Hears another member.
     pub(super) fn hear(
         &mut self,
@@ -353,6 +431,7 @@ impl Fragments {
         from: Incarnation,
         message: CodingMessage,
     ) {
+        self.silent.remove(&from);
         match message {
             CodingMessage::Holding(holding) => {
                 if around.leader == Some(around.me) {
@@ -363,11 +442,13 @@ impl Fragments {
                 let found = keys
                     .iter()
                     .take(ASKED_MAX)
-                    .map(|asked| match state.keyspace().fragment(asked.db, &asked.key, asked.version) {
-                        Given::Fragment(bytes) => Found::Fragment(bytes),
-                        Given::Newer | Given::Nothing => Found::Newer,
-                        Given::Older => Found::Older,
-                    })
+                    .map(
+                        |asked| match state.keyspace().fragment(asked.db, &asked.key, asked.version) {
+                            Given::Fragment(bytes) => Found::Fragment(bytes),
+                            Given::Newer | Given::Nothing => Found::Newer,
+                            Given::Older => Found::Older,
+                        },
+                    )
                     .collect();
                 self.to_tell.push((from, CodingMessage::Answer { number, found }));
             }
@@ -389,7 +470,11 @@ impl Fragments {
         let ask = self.asks.remove(&number).expect("it was looked at");
         for (asked, found) in ask.keys.into_iter().zip(found) {
             let key = (asked.db, asked.key);
-            let Some(want) = self.wants.get_mut(&key).filter(|want| want.version == asked.version) else {
+            let Some(want) = self
+                .wants
+                .get_mut(&key)
+                .filter(|want| want.version == asked.version)
+            else {
                 continue;
             };
             let said = match found {
@@ -416,10 +501,18 @@ impl Fragments {
         let mut whole = vec![0; want.gather.length()];
         match want.gather.decode(&mut whole) {
             GatheredRows::More(_) => self.look_on(state, around, key),
-            GatheredRows::Unreadable => self.give_up(state, key),
+            GatheredRows::Unreadable if self.begin_anew(state, around, key) => {
+                self.look_on(state, around, key)
+            }
+            GatheredRows::Unreadable => self.give_up(state, around, key, true),
             GatheredRows::Whole { corrupt } => {
                 let want = self.remove(key).expect("it was there a moment ago");
                 self.counts.damaged += corrupt.count() as u64;
+                if want.is_anew
+                    && let Some(own) = state.keyspace().coded_part(key.0, &key.1)
+                {
+                    self.counts.damaged += u64::from(!is_row_of(&own, &whole));
+                }
                 let keyspace = state.keyspace_mut();
                 if want.is_awaited {
                     let is_meant = keyspace.make_whole(key.0, &key.1, want.version, &whole);
@@ -433,6 +526,23 @@ impl Fragments {
         }
     }
 
+    /// Begins again without the fragment that is here: it may be the one that is damaged, and stands in the way of the same row as others have it. `false` if
+    /// that was done before.
+    fn begin_anew(&mut self, state: &GroupState, around: Around<'_>, key: &FullKey) -> bool {
+        let own = state.keyspace().coded_part(key.0, &key.1);
+        let Some((want, own)) = self.wants.get_mut(key).zip(own) else {
+            return false;
+        };
+        if want.is_anew || own.head.version != want.version {
+            return false;
+        }
+        want.gather = Gather::new(own.head);
+        want.asked.clear();
+        want.asked_at = around.now;
+        want.is_anew = true;
+        true
+    }
+
     fn remove(&mut self, key: &FullKey) -> Option<Want> {
         let want = self.wants.remove(key)?;
         if want.is_behind {
@@ -441,19 +551,34 @@ impl Fragments {
         Some(want)
     }
 
-    fn give_up(&mut self, state: &mut GroupState, key: &FullKey) {
+    fn give_up(&mut self, state: &mut GroupState, around: Around<'_>, key: &FullKey, is_lost: bool) {
         if let Some(want) = self.remove(key) {
             self.counts.lacking += 1;
-            self.hopeless.insert(key.clone(), want.version);
-            while self.hopeless.len() > WANTS_MAX {
-                self.hopeless.pop_first();
+            let given_up = GivenUp {
+                version: want.version,
+                at: around.now,
+                is_lost,
+            };
+            self.given_up.insert(key.clone(), given_up);
+            while self.given_up.len() > WANTS_MAX {
+                self.given_up.pop_first();
+            }
+            if want.is_behind && !is_lost {
+                // Its row is missing still.
+                self.others.push_back(key.clone());
             }
         }
         state.waiting_reads.unpark(key, true);
     }
 
     /// A value is needed here. `false` if there is no fragment in its place, or no room.
-    pub(super) fn want(&mut self, state: &mut GroupState, around: Around<'_>, key: &FullKey, is_awaited: bool) -> bool {
+    pub(super) fn want(
+        &mut self,
+        state: &mut GroupState,
+        around: Around<'_>,
+        key: &FullKey,
+        is_awaited: bool,
+    ) -> bool {
         if let Some(want) = self.wants.get_mut(key) {
             let is_present = state
                 .keyspace()
@@ -487,6 +612,7 @@ impl Fragments {
             is_hedged: false,
             is_awaited,
             is_behind: !is_awaited,
+            is_anew: false,
         };
         self.wants.insert(key.clone(), want);
         self.look_on(state, around, key);
@@ -504,7 +630,8 @@ impl Fragments {
         let (now, me) = (around.now, around.me);
         if now.since(want.asked_at) >= AGAIN {
             // Who had nothing has nothing; others may have got there, or have been cut off.
-            want.asked.retain(|_, said| matches!(said, Some(Said::Fragment | Said::Nothing)));
+            want.asked
+                .retain(|_, said| matches!(said, Some(Said::Fragment | Said::Nothing)));
             want.asked_at = now;
         }
         want.is_hedged |= now.since(want.asked_at) >= HEDGE;
@@ -517,8 +644,15 @@ impl Fragments {
                 order.push(member);
             }
         }
+        // Stable: what was in order stays so.
+        order.sort_by_key(|member| self.silent.contains(member));
         let have = want.gather.rows().count();
-        let lacking = code.code.data().max(want.gather.data()).saturating_sub(have).max(1);
+        let lacking = code
+            .code
+            .data()
+            .max(want.gather.data())
+            .saturating_sub(have)
+            .max(1);
         let on_their_way = want.asked.values().filter(|said| said.is_none()).count();
         let room = match want.is_hedged {
             true => usize::MAX,
@@ -538,7 +672,8 @@ impl Fragments {
             key: key.1.clone(),
             version: want.version,
         };
-        let row_bytes = want.row_bytes;
+        let (row_bytes, since, code_rows) = (want.row_bytes, want.since, want.gather.data());
+        let is_at_end = next.is_empty();
         let have_all_said = order
             .iter()
             .all(|member| matches!(want.asked.get(member), Some(Some(Said::Fragment | Said::Nothing))));
@@ -546,14 +681,19 @@ impl Fragments {
         for member in next {
             let (keys, bytes) = self.to_ask.entry(member).or_default();
             keys.push(asked.clone());
-            *bytes += row_bytes;
+            *bytes += row_bytes + asked.key.len();
             if *bytes >= ASKED_BYTES_MAX || keys.len() >= ASKED_MAX {
                 let (keys, _) = self.to_ask.remove(&member).expect("it was added a moment ago");
                 self.send_ask(member, keys, now);
             }
         }
+        // Rows enough are here, and do not go together; nobody is left to be asked.
+        let is_stuck = have >= code_rows && is_at_end && now.since(since) >= AGAIN;
+        if (have_all_said || is_stuck) && self.begin_anew(state, around, key) {
+            return self.look_on(state, around, key);
+        }
         if have_all_said || is_late {
-            self.give_up(state, key);
+            self.give_up(state, around, key, have_all_said);
         }
     }
 
@@ -568,18 +708,21 @@ impl Fragments {
     ) -> Readiness {
         let mut waits = false;
         for key in refill.iter().chain(whole) {
-            self.leading.condemned.remove(key);
-            let is_hopeless = self.is_hopeless(state, key);
+            self.rescue(key);
+            let is_hopeless = self.is_hopeless(state, around, key);
             if state.keyspace().is_coded(key.0, &key.1) && !is_hopeless {
                 // Without room it is asked for again.
                 self.want(state, around, key, true);
-                waits |= !self.is_hopeless(state, key);
+                waits |= !self.is_hopeless(state, around, key);
             }
         }
         if waits {
             return Readiness::Waits;
         }
         for (db, key) in refill {
+            if mutations::is(Mutation::RefillLeftOut) {
+                break;
+            }
             if let Some((version, whole)) = state.keyspace().whole_part(*db, key) {
                 ask(&EntryOperation::Coding(CodingStep::Refill {
                     db: *db,
@@ -594,19 +737,34 @@ impl Fragments {
 
     /// What is to be proposed relies on this value: it stays whole until that is applied.
     pub(super) fn rescue(&mut self, key: &FullKey) {
-        self.leading.condemned.remove(key);
+        if !mutations::is(Mutation::CondemnedGoes) {
+            self.leading.condemned.remove(key);
+        }
     }
 
-    fn is_hopeless(&self, state: &GroupState, key: &FullKey) -> bool {
-        self.hopeless
+    /// Whether it was found a short while ago that this value cannot be made up.
+    fn is_hopeless(&self, state: &GroupState, around: Around<'_>, key: &FullKey) -> bool {
+        let given_up = self.given_up_as(state, key);
+        given_up.is_some_and(|given_up| around.now.since(given_up.at) < GIVEN_UP_FOR)
+    }
+
+    /// Whether too little is left of a value, whoever is asked.
+    fn is_lost(&self, state: &GroupState, key: &FullKey) -> bool {
+        self.given_up_as(state, key)
+            .is_some_and(|given_up| given_up.is_lost)
+    }
+
+    fn given_up_as(&self, state: &GroupState, key: &FullKey) -> Option<&GivenUp> {
+        let version = state.keyspace().version_of(key.0, &key.1);
+        self.given_up
             .get(key)
-            .is_some_and(|version| state.keyspace().version_of(key.0, &key.1) == Some(*version))
+            .filter(|given_up| version == Some(given_up.version))
     }
 
     /// Asks for what reads wait for.
     pub(super) fn want_for_reads(&mut self, state: &mut GroupState, around: Around<'_>) {
         for key in state.take_lacking() {
-            if self.is_hopeless(state, &key) {
+            if self.is_hopeless(state, around, &key) {
                 state.waiting_reads.unpark(&key, true);
             } else if !self.want(state, around, &key, true) && !state.keyspace().is_coded(key.0, &key.1) {
                 state.waiting_reads.unpark(&key, false);
@@ -639,7 +797,14 @@ impl Fragments {
             self.is_in = None;
         }
         self.go_on_gathering(state, around);
-        self.walk(state, around, &code, turn, (applied_batches, taken_batches), leads);
+        self.walk(
+            state,
+            around,
+            &code,
+            turn,
+            (applied_batches, taken_batches),
+            leads,
+        );
         self.recode(state, around);
         let holding = Holding {
             kept: state.keyspace().applied(),
@@ -669,7 +834,10 @@ impl Fragments {
         let keys: Vec<FullKey> = self.wants.keys().cloned().collect();
         for key in keys {
             let version = state.keyspace().version_of(key.0, &key.1);
-            let is_present = self.wants.get(&key).is_some_and(|want| version == Some(want.version));
+            let is_present = self
+                .wants
+                .get(&key)
+                .is_some_and(|want| version == Some(want.version));
             if is_present && state.keyspace().is_coded(key.0, &key.1) {
                 self.look_on(state, around, &key);
             } else {
@@ -709,11 +877,14 @@ impl Fragments {
             return;
         }
         if leads && !self.leading.condemned.is_empty() {
-            if applied_batches < self.leading.condemned_at {
+            if applied_batches < self.leading.condemned_at && !mutations::is(Mutation::CondemnedGoes) {
                 return;
             }
             for (db, key) in std::mem::take(&mut self.leading.condemned) {
-                let is_awaited = self.wants.get(&(db, key.clone())).is_some_and(|want| want.is_awaited);
+                let is_awaited = self
+                    .wants
+                    .get(&(db, key.clone()))
+                    .is_some_and(|want| want.is_awaited);
                 if !is_awaited && state.keyspace_mut().demote_key(db, &key) {
                     self.counts.demoted += 1;
                 }
@@ -734,19 +905,25 @@ impl Fragments {
             self.leading.condemned_at = taken_batches;
         }
         let is_recoding = !self.others.is_empty() || self.wants.values().any(|want| !want.is_awaited);
-        if demoted.is_done && !is_recoding && code.row_of(around.me).is_some() {
+        let has_rows = demoted.is_done && !is_recoding || mutations::is(Mutation::RowInEarly);
+        if has_rows && code.row_of(around.me).is_some() {
             self.is_in = Some(code.epoch);
         }
     }
 
     /// Makes this replica's rows of values of which it has others.
     fn recode(&mut self, state: &mut GroupState, around: Around<'_>) {
-        while self.behind_bytes < BEHIND_BYTES_MAX
-            && self.wants.len() < WANTS_MAX / 2
-            && let Some(key) = self.others.pop_front()
-        {
-            if !self.is_hopeless(state, &key) {
-                self.want(state, around, &key, false);
+        for _ in 0..self.others.len() {
+            if self.behind_bytes >= BEHIND_BYTES_MAX || self.wants.len() >= WANTS_MAX / 2 {
+                break;
+            }
+            let key = self.others.pop_front().expect("there are as many");
+            if self.is_lost(state, &key) {
+                continue;
+            }
+            match self.is_hopeless(state, around, &key) {
+                true => self.others.push_back(key),
+                false => _ = self.want(state, around, &key, false),
             }
         }
     }
@@ -769,7 +946,15 @@ impl Fragments {
         if members.is_joint() || is_under_way {
             return;
         }
-        let shape = Code::of_replicas(members.voters.len());
+        let count = members.voters.len();
+        if self.leading.voters.is_none_or(|(known, _)| known != count) {
+            self.leading.voters = Some((count, around.now));
+        }
+        let is_settled_number = self
+            .leading
+            .voters
+            .is_some_and(|(_, since)| around.now.since(since) >= OTHER_CODE_AFTER);
+        let shape = Code::of_replicas(count);
         let must_end = self
             .leading
             .must_end
@@ -788,18 +973,22 @@ impl Fragments {
                 is_on: false,
                 ..current.clone()
             },
-            (Some(current), Some((_, code))) if code != current.code => match !current.is_on && self.is_whole(current) {
-                true => GroupCode {
-                    code,
-                    holders: members.voters.iter().copied().map(Some).collect(),
-                    is_on: true,
-                    ..current.clone()
-                },
-                false => GroupCode {
-                    is_on: false,
-                    ..current.clone()
-                },
-            },
+            // Two numbers of replicas overlap while a replica takes the place of another one.
+            (Some(current), Some((_, code))) if code != current.code && !is_settled_number => return,
+            (Some(current), Some((_, code))) if code != current.code => {
+                match !current.is_on && self.is_whole(current) || mutations::is(Mutation::CodeChangedEarly) {
+                    true => GroupCode {
+                        code,
+                        holders: members.voters.iter().copied().map(Some).collect(),
+                        is_on: true,
+                        ..current.clone()
+                    },
+                    false => GroupCode {
+                        is_on: false,
+                        ..current.clone()
+                    },
+                }
+            }
             (Some(current), Some((rule, _))) => GroupCode {
                 threshold: rule.threshold.clamp(THRESHOLD_MIN, current.threshold),
                 holders: self.given(&current.holders, members),
@@ -847,17 +1036,42 @@ impl Fragments {
     /// Up to which version every holder has applied, and has its rows; `None` if there is one of whom that is not known.
     fn kept_by_all(&self, state: &GroupState, around: Around<'_>) -> Option<Version> {
         let code = state.keyspace().code()?;
-        let mut kept = state.keyspace().applied();
+        let applied = state.keyspace().applied();
+        let mut kept = Vec::new();
         for holder in &code.holders {
-            let holder = (*holder)?;
-            let (holding, at) = self.leading.holdings.get(&holder)?;
-            let is_present = around.now.since(*at) < HOLDING_AGE_MAX;
-            if holding.epoch != Some(code.epoch) || !is_present {
-                return None;
+            let version = holder.and_then(|holder| self.kept_by(code, holder, around));
+            match version {
+                Some(version) => kept.push(version.min(applied)),
+                None if mutations::is(Mutation::DemotedAtMajority) => {}
+                None => return None,
             }
-            kept = kept.min(holding.kept);
         }
-        Some(kept)
+        kept.sort_unstable();
+        let needed = match mutations::is(Mutation::DemotedAtMajority) {
+            true => code.holders.len() / 2 + 1,
+            false => code.holders.len(),
+        };
+        let behind = kept.len().checked_sub(needed)?;
+        Some(kept[behind])
+    }
+
+    /// Up to which version this holder has applied, who has its rows and was heard of lately.
+    fn kept_by(&self, code: &GroupCode, holder: Incarnation, around: Around<'_>) -> Option<Version> {
+        let holdings = &self.leading.holdings;
+        let said = match holdings.get(&holder) {
+            None if mutations::is(Mutation::FormerHolderCounts) => holdings
+                .iter()
+                .find(|(member, _)| code.row_of(**member).is_none())
+                .map(|(_, said)| said),
+            said => said,
+        };
+        let (holding, at) = said?;
+        let has_rows = holding.epoch == Some(code.epoch)
+            || mutations::is(Mutation::EarlierRowsCount) && holding.epoch.is_some()
+            || mutations::is(Mutation::FormerHolderCounts);
+        let is_present =
+            around.now.since(*at) < HOLDING_AGE_MAX || mutations::is(Mutation::SilentHolderCounts);
+        (has_rows && is_present).then_some(holding.kept)
     }
 
     fn settle(
@@ -921,7 +1135,7 @@ impl Fragments {
                 ..Search::default()
             };
         }
-        if !self.refill_found(state, around, ask) {
+        if !self.refill_found(state, around, ask) || !self.release_found(state, around, ask) {
             return;
         }
         let search = &mut self.leading.search;
@@ -931,19 +1145,17 @@ impl Fragments {
             .find_settled(search.at, WALKED, &mut settled, &mut held);
         let is_last = search.at.is_none();
         if code.is_on {
-            if !held.is_empty() {
-                let keys = held.iter().map(|(db, key)| (*db, &**key)).collect();
-                ask(&EntryOperation::Coding(CodingStep::Release(keys)));
-            }
+            search.held = held;
+            search.held_at = state.keyspace().applied();
         } else {
-            settled.retain(|key| !self.is_hopeless(state, key));
+            settled.retain(|key| !self.is_lost(state, key));
             let search = &mut self.leading.search;
             search.has_found |= !settled.is_empty();
             search.settled.extend(settled);
         }
         let search = &mut self.leading.search;
         if is_last {
-            search.is_under_way = !search.settled.is_empty();
+            search.is_under_way = !search.settled.is_empty() || !search.held.is_empty();
             search.ended = Some((around.now, code.epoch.0, !code.is_on && !search.has_found));
         }
     }
@@ -958,7 +1170,7 @@ impl Fragments {
         let mut bytes = 0;
         let mut left = VecDeque::new();
         for key in std::mem::take(&mut self.leading.search.settled) {
-            if bytes >= REFILLED_BYTES_MAX || self.is_hopeless(state, &key) {
+            if bytes >= REFILLED_BYTES_MAX || self.is_hopeless(state, around, &key) {
                 left.push_back(key);
             } else if state.keyspace().is_coded(key.0, &key.1) {
                 if self.wants.len() < WANTS_MAX / 2 {
@@ -975,9 +1187,31 @@ impl Fragments {
                 }));
             }
         }
-        left.retain(|key| !self.is_hopeless(state, key));
+        left.retain(|key| !self.is_lost(state, key));
         self.leading.search.settled = left;
         self.leading.search.settled.is_empty()
+    }
+
+    /// Asks that what was found to be held is let go of, as soon as every holder has it: how far entries of this group have settled says nothing of
+    /// values that came with a partition. Whether there is nothing of it left.
+    fn release_found(
+        &mut self,
+        state: &GroupState,
+        around: Around<'_>,
+        ask: &mut impl FnMut(&EntryOperation<'_>),
+    ) -> bool {
+        if self.leading.search.held.is_empty() {
+            return true;
+        }
+        let kept = self.kept_by_all(state, around);
+        let search = &mut self.leading.search;
+        if kept.is_none_or(|kept| kept < search.held_at) {
+            return false;
+        }
+        let held = std::mem::take(&mut search.held);
+        let keys = held.iter().map(|(db, key)| (*db, &**key)).collect();
+        ask(&EntryOperation::Coding(CodingStep::Release(keys)));
+        true
     }
 
     /// Whether the members may become these. If not, what has to happen before is begun.
@@ -993,7 +1227,7 @@ impl Fragments {
             .filter(|holder| !stay.contains(holder))
             .copied()
             .collect();
-        let is_whole = !code.is_on && self.is_whole(code);
+        let is_whole = !code.is_on && self.is_whole(code) || mutations::is(Mutation::HolderLeavesEarly);
         let is_short = target.voters.len() < code.holders.len();
         if is_whole {
             return true;
@@ -1024,5 +1258,201 @@ impl Fragments {
             let holding = holder.and_then(|holder| self.leading.holdings.get(&holder));
             holding.map_or(has_led_long, |(holding, _)| holding.epoch == Some(code.epoch))
         })
+    }
+}
+
+/// Whether a fragment is what it is to be of its value.
+fn is_row_of(fragment: &Fragment<Bytes>, whole: &[u8]) -> bool {
+    let mut row = vec![0; fragment.bytes.len()];
+    fragment.head.code.encode(fragment.head.row, whole, &mut row);
+    row == *fragment.bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::{GroupId, HashSeed, PartitionRange};
+    use std::panic::catch_unwind;
+
+    const A: Incarnation = Incarnation(11);
+    const B: Incarnation = Incarnation(12);
+    const C: Incarnation = Incarnation(13);
+    const D: Incarnation = Incarnation(14);
+
+    /// What a leader with three holders hears of them.
+    struct Leader {
+        state: GroupState,
+        members: Members,
+        fragments: Fragments,
+        now: Monotonic,
+    }
+
+    fn code(epoch: u32, holders: [Option<Incarnation>; 3]) -> GroupCode {
+        GroupCode {
+            epoch: CodeEpoch(epoch),
+            code: Code::of_replicas(3).expect("there is one"),
+            threshold: 64,
+            holders: holders.to_vec(),
+            is_on: true,
+        }
+    }
+
+    impl Leader {
+        /// A leads, has applied twenty operations, and has its rows.
+        fn new() -> Leader {
+            let mut state = GroupState::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
+            state
+                .keyspace_mut()
+                .set_code(code(1, [Some(A), Some(B), Some(C)]));
+            while state.keyspace().applied() < Version(20) {
+                state.keyspace_mut().release(&[]);
+            }
+            let mut leader = Leader {
+                state,
+                members: Members::of_voters([A, B, C]),
+                fragments: Fragments::default(),
+                now: Monotonic(1_000_000_000),
+            };
+            leader.hear(A, 20, 1);
+            leader
+        }
+
+        fn around(&self) -> Around<'_> {
+            Around {
+                me: A,
+                members: &self.members,
+                leader: Some(A),
+                now: self.now,
+            }
+        }
+
+        /// A member says that it has applied so much, and has its rows of this code; 0 if it has not.
+        fn hear(&mut self, from: Incarnation, kept: u64, epoch: u32) {
+            let holding = Holding {
+                kept: Version(kept),
+                epoch: (epoch > 0).then_some(CodeEpoch(epoch)),
+            };
+            let around = Around {
+                me: A,
+                members: &self.members,
+                leader: Some(A),
+                now: self.now,
+            };
+            let message = CodingMessage::Holding(holding);
+            self.fragments.hear(&mut self.state, around, from, message);
+        }
+
+        fn pass(&mut self, span: Duration) {
+            self.now = self.now.after(span);
+        }
+
+        fn kept(&self) -> Option<u64> {
+            Some(self.fragments.kept_by_all(&self.state, self.around())?.0)
+        }
+
+        fn set_code(&mut self, epoch: u32, holders: [Option<Incarnation>; 3]) {
+            assert!(self.state.keyspace_mut().set_code(code(epoch, holders)));
+        }
+    }
+
+    fn the_slowest_holder_counts() {
+        let mut leader = Leader::new();
+        assert_eq!(leader.kept(), None);
+        leader.hear(B, 15, 1);
+        assert_eq!(leader.kept(), None, "one was not heard of");
+        leader.hear(C, 9, 1);
+        assert_eq!(leader.kept(), Some(9));
+        leader.hear(C, 17, 1);
+        assert_eq!(leader.kept(), Some(15));
+        leader.hear(B, 900, 1);
+        leader.hear(C, 900, 1);
+        assert_eq!(leader.kept(), Some(20), "as much as is applied here");
+    }
+
+    fn who_has_not_its_rows_of_this_code_holds_nothing() {
+        let mut leader = Leader::new();
+        leader.hear(B, 20, 1);
+        leader.hear(C, 20, 0);
+        assert_eq!(leader.kept(), None);
+        leader.hear(C, 20, 1);
+        assert_eq!(leader.kept(), Some(20));
+        leader.set_code(2, [Some(A), Some(C), Some(B)]);
+        assert_eq!(leader.kept(), None, "they have other rows now");
+        leader.hear(A, 20, 2);
+        leader.hear(B, 20, 2);
+        assert_eq!(leader.kept(), None);
+        leader.hear(C, 20, 2);
+        assert_eq!(leader.kept(), Some(20));
+    }
+
+    fn who_is_silent_holds_nothing() {
+        let mut leader = Leader::new();
+        leader.hear(B, 20, 1);
+        leader.pass(HOLDING_AGE_MAX / 2);
+        leader.hear(A, 20, 1);
+        leader.hear(C, 20, 1);
+        assert_eq!(leader.kept(), Some(20));
+        leader.pass(HOLDING_AGE_MAX / 2);
+        assert_eq!(leader.kept(), None);
+        leader.hear(B, 18, 1);
+        assert_eq!(leader.kept(), Some(18));
+    }
+
+    fn who_comes_in_the_place_of_another_one_has_nothing_of_what_that_one_had() {
+        let mut leader = Leader::new();
+        leader.hear(B, 20, 1);
+        leader.hear(C, 20, 1);
+        leader.members.learners.push(D);
+        leader.set_code(2, [Some(A), Some(B), None]);
+        for member in [A, B, C] {
+            leader.hear(member, 20, 2);
+        }
+        assert_eq!(leader.kept(), None, "nobody has that row");
+        leader.set_code(3, [Some(A), Some(B), Some(D)]);
+        for member in [A, B] {
+            leader.hear(member, 20, 3);
+        }
+        assert_eq!(leader.kept(), None);
+        leader.hear(D, 20, 0);
+        assert_eq!(leader.kept(), None, "it is filled still");
+        leader.hear(D, 12, 3);
+        assert_eq!(leader.kept(), Some(12));
+    }
+
+    const SCENES: [fn(); 4] = [
+        the_slowest_holder_counts,
+        who_has_not_its_rows_of_this_code_holds_nothing,
+        who_is_silent_holds_nothing,
+        who_comes_in_the_place_of_another_one_has_nothing_of_what_that_one_had,
+    ];
+
+    #[test]
+    fn values_are_settled_up_to_what_all_holders_hold() {
+        SCENES.iter().for_each(|scene| scene());
+    }
+
+    #[test]
+    fn every_mistake_about_who_holds_what_is_noticed() {
+        for mutation in [
+            Mutation::FormerHolderCounts,
+            Mutation::DemotedAtMajority,
+            Mutation::EarlierRowsCount,
+            Mutation::SilentHolderCounts,
+        ] {
+            mutations::plant(Some(mutation));
+            let noticed = SCENES.iter().any(|scene| catch_unwind(scene).is_err());
+            mutations::plant(None);
+            assert!(noticed, "{mutation:?}");
+        }
+    }
+
+    #[test]
+    fn a_leader_that_was_replaced_knows_nothing_of_holders() {
+        let mut leader = Leader::new();
+        leader.hear(B, 20, 1);
+        leader.hear(C, 20, 1);
+        assert_eq!(leader.kept(), Some(20));
+        leader.fragments.step_down();
+        assert_eq!(leader.kept(), None);
     }
 }

@@ -131,6 +131,14 @@ impl Gathering {
         }
     }
 
+    /// What follows from entries that are about to be proposed is not what it was: batches that were not proposed are looked at again.
+    pub(super) fn look_again(&mut self) {
+        if let Some(looked_at) = &mut self.looked_at {
+            *looked_at = 0;
+        }
+        (self.renames, self.ends_here) = (false, false);
+    }
+
     /// The first that was not looked at.
     pub(super) fn next_to_look_at(&self) -> Option<&Gathered> {
         self.batches.get(self.looked_at?).filter(|_| !self.ends_here)
@@ -147,6 +155,12 @@ impl Gathering {
     /// None of those behind it is for the same entry.
     pub(super) fn end_here(&mut self) {
         self.ends_here = true;
+    }
+
+    /// Whether the first has to wait for a read of its gateway.
+    pub(super) fn is_behind_read(&self, reads: &Unconfirmed) -> bool {
+        let first = self.batches.first();
+        self.barriers.front() == Some(&0) || first.is_some_and(|first| reads.has_read_of(first.sender))
     }
 
     pub(super) fn has_looked_at(&self) -> bool {
@@ -260,7 +274,11 @@ impl Gathering {
             }
             bytes += batch.byte_len();
             count += 1;
-            entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
+            match batch.number {
+                // Reads alone.
+                0 => entry.begin_unnumbered_batch(sender.gateway),
+                number => entry.begin_batch(sender.gateway, number, batch.acknowledged),
+            }
             entry.append(&batch.writes);
         }
         Next {
@@ -272,12 +290,9 @@ impl Gathering {
     /// What was next is proposed: hands out its batches, in order, the reads alone that came behind them, and whether any of them may give
     /// a value another name.
     pub(super) fn take(&mut self, (count, bytes): (usize, usize)) -> (Vec<Gathered>, Vec<Gathered>, bool) {
-        if let Some(looked_at) = &mut self.looked_at {
-            *looked_at -= count;
-        }
         let renames = self.renames;
-        self.renames &= self.has_looked_at();
-        self.ends_here &= self.has_looked_at();
+        // What was asked for on behalf of those that stay is in this entry, and one behind it may undo it.
+        self.look_again();
         self.own = Operations::new();
         self.bytes -= bytes;
         self.is_kept_due = false;
