@@ -113,7 +113,7 @@ pub(crate) fn lacks(state: &State, observations: &Observations, pace: &Pace) -> 
     });
     let mut lacks: BTreeMap<NodeId, Lack> = nodes.collect();
     for (&name, group) in &state.groups {
-        let seen = observations.groups.get(&name);
+        let seen = observations.groups.get(&name).map(|seen| &**seen);
         let seen = seen.filter(|seen| seen.report.generation == group.generation && !group.is_unheard);
         let members = group.members.iter().map(|member| member.node);
         let mut nodes: Vec<NodeId> = members.chain(group.targets.iter().copied()).collect();

@@ -6,6 +6,7 @@ use crate::group::{GroupRef, MemberRole};
 use crate::recovery_source::RecoverySource;
 use ids::{Incarnation, NodeId, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What was seen.
@@ -14,8 +15,8 @@ pub struct Observations {
     /// For how long nothing was heard of a node; of the observer's own, no time. One that is missing here was not heard of
     /// since the observer began, or a moment ago and has no link any more: it is neither there nor gone.
     pub silence: BTreeMap<NodeId, Duration>,
-    /// What groups' leaders say.
-    pub groups: BTreeMap<GroupRef, GroupReport>,
+    /// What groups' leaders say; shared with whoever keeps it, since there are thousands of them at each look.
+    pub groups: BTreeMap<GroupRef, Arc<GroupReport>>,
     /// What is left of groups that nobody leads.
     pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up although their nodes go on.

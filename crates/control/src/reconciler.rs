@@ -952,7 +952,7 @@ mod tests {
         let mut state = State::default();
         state.groups.insert(NAME, group);
         let mut observations = Observations::default();
-        observations.groups.insert(NAME, seen);
+        observations.groups.insert(NAME, seen.into());
         let silence = [1, 2].map(|node| (NodeId(node), Duration::ZERO));
         observations.silence.extend(silence);
         let steps = steps(&state, &observations, &Pace::default());

@@ -325,7 +325,7 @@ fn a_cluster_grows_to_as_many_groups_for_each_node_as_with_three_and_they_host_a
             });
             learned.expect("a leader says so");
             seen.is_changing = false;
-            observations.groups.insert(name, seen);
+            observations.groups.insert(name, seen.into());
         }
         let all = steps(&state, &observations, &PACE);
         let mut commands = all.into_iter().filter_map(|step| match step {

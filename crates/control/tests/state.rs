@@ -752,7 +752,7 @@ fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
             silence: silence
                 .map(|&(node, seconds)| (NodeId(node), Duration::from_secs(seconds)))
                 .collect(),
-            groups: [(data(0), seen)].into(),
+            groups: [(data(0), seen.into())].into(),
             ..Observations::default()
         };
         let orders = steps(&state, &observations, &Pace::default()).into_iter();

@@ -97,7 +97,7 @@ fn command() -> Command {
         "LIST",
         "Simulates clusters of these numbers of nodes, and says how what changes cost grows with them",
     );
-    let groups = option("groups", "COUNT", "Groups of the clusters of --scale").default_value("4096");
+    let groups = option("groups", "COUNT", "Groups with which the clusters of --scale are founded; with more than three nodes there are more, up to 4096").default_value("4096");
     let json = option("json", "FILE", "Where to write what --scale found, as JSON");
     let history = option(
         "history",

@@ -88,7 +88,7 @@ fn measure(scale: &Scale) -> ExitCode {
     let report = sim::scale(&scale.sizes, scale.groups, |size| {
         eprintln!("{} nodes: {:.0} s", size.nodes, started.elapsed().as_secs_f64());
     });
-    println!("{} groups, commit {}\n", report.groups, commit());
+    println!("founded with {} groups, commit {}\n", report.groups, commit());
     print!("{}", report.markdown());
     let Some(path) = &scale.json else {
         return ExitCode::SUCCESS;

@@ -17,6 +17,7 @@ use consensus::{Index, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests whose entries are not committed. One more is passed over: it will be sent again.
@@ -62,7 +63,7 @@ struct Told {
 #[derive(Default)]
 struct Led {
     /// What leaders said last, and when.
-    reports: BTreeMap<GroupRef, (Monotonic, GroupReport)>,
+    reports: BTreeMap<GroupRef, (Monotonic, Arc<GroupReport>)>,
     /// The groups of which nobody says that it leads them, and since when.
     unled: BTreeMap<GroupRef, Monotonic>,
 }
@@ -245,16 +246,15 @@ impl LeaderState {
             let report = &group_report.report;
             (report.generation, report.term, report.index)
         };
-        if let Some((_, known)) = self.led.reports.get(&name) {
-            // Two may believe that they lead: the later one does.
-            if age(known) > age(group_report) {
-                return;
-            }
-            self.looks.has_news |= known != group_report;
-        } else {
-            self.looks.has_news = true;
+        let before = self.led.reports.get(&name).map(|(_, before)| before);
+        // Two may believe that they lead: the later one does.
+        if before.is_some_and(|before| age(before) > age(group_report)) {
+            return;
         }
-        self.led.reports.insert(name, (now, group_report.clone()));
+        let same = before.filter(|before| ***before == *group_report).cloned();
+        self.looks.has_news |= same.is_none();
+        let said = same.unwrap_or_else(|| Arc::new(group_report.clone()));
+        self.led.reports.insert(name, (now, said));
     }
 
     /// Whether a node was heard within this time.
@@ -348,7 +348,7 @@ impl LeaderState {
         Observations {
             silence,
             groups: groups
-                .map(|(&name, (_, group_report))| (name, group_report.clone()))
+                .map(|(&name, (_, group_report))| (name, Arc::clone(group_report)))
                 .collect(),
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),

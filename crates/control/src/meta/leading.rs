@@ -25,6 +25,7 @@ use consensus::{Members, ReadPermit, Term};
 use ids::{Boot, Incarnation, Monotonic, NodeId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A member that lacks no more entries than this is caught up.
 const LAG_MAX: u64 = 64;
@@ -61,7 +62,9 @@ impl Voter {
         let state = &seat.book()?.state;
         let leader_state = leader_state.as_mut()?;
         let mut observations = leader_state.observations(node, agent.linked(), state, &self.pace, now);
-        observations.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        observations
+            .groups
+            .extend(own.map(|own| (GroupRef::Meta, Arc::new(own))));
         observations
             .recovery_sources
             .extend(agent.own.recovery_sources.iter().cloned());

@@ -574,7 +574,7 @@ impl World {
                 group.change();
             }
             if !(is_unheard && self.is_troubled) {
-                observations.groups.insert(name, seen);
+                observations.groups.insert(name, seen.into());
             }
         }
         observations

@@ -1,8 +1,9 @@
 //! Nodes of which only the cluster's own state is there, with what carries their messages, and their stub groups.
 //!
 //! Stubs, and what they are taken for: a link has a delay of [`DELAY`], and a node sends [`LINE_BYTES_PER_SECOND`] at most, one message after the
-//! other; a sync takes [`SYNC`]; a node fills its learners one after the other, each in [`FILL`]; a group whose leader is gone is led again as
-//! soon as its voters' promises are over, a little later where their links did not break at once.
+//! other; a sync takes [`SYNC`]; a node fills its learners one after the other, each in [`FILL`], and has its groups give away what is to go
+//! elsewhere one after the other, each in [`MOVE`]; a group whose leader is gone is led again as soon as its voters' promises are over, a little
+//! later where their links did not break at once.
 
 use super::founding::{Founded, announcement, token};
 use super::stub_group::StubGroup;
@@ -11,10 +12,11 @@ use crate::full_node::META_TIMES;
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Contact, GroupRef, Instruction, MemberRole, Meta, MetaConfig, MetaEffects, MetaMessage, NodeMemory,
-    Notice, Order, Pace, Record, Restored, RoutingMap, Standing, State,
+    Contact, GroupMember, GroupRef, Instruction, MemberRole, Meta, MetaConfig, MetaEffects, MetaMessage,
+    NodeMemory, Notice, Order, Pace, Record, Restored, RoutingMap, Standing, State,
 };
-use ids::{Epoch, Incarnation, Monotonic, NodeId};
+use gateway::{Boots, Layout};
+use ids::{Boot, Epoch, GroupId, Host, Incarnation, Monotonic, NodeId, PartitionId};
 use peer_wire::{PeerMessage, Question};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -32,6 +34,19 @@ const SYNC: Duration = Duration::from_millis(2);
 
 /// A replica of one mebibyte at 100 MB/s.
 const FILL: Duration = Duration::from_millis(10);
+
+/// A partition to another group: four entries after each other, of the copy, of what has changed since, of the vote and of the end, each of which
+/// takes a round and a sync.
+const MOVE: Duration = Duration::from_millis(12);
+
+/// A partition that cannot move, because nobody leads one of its groups, is tried again.
+const MOVE_AGAIN: Duration = Duration::from_millis(100);
+
+/// Bytes of a fence in a log beside those that name who lives: its kind, the newest of all, and how many there are.
+const FENCE_BYTES: u64 = 13;
+
+/// And for each of those.
+const BOOT_BYTES: u64 = 8;
 
 /// Until the links to a machine that says nothing any more are taken for broken: production's time-out of sockets.
 const BROKEN_AFTER: Duration = Duration::from_secs(10);
@@ -51,6 +66,13 @@ const MAPS_MAX: usize = 64;
 /// The first of new replicas by node: the group's number, and the replica.
 type Beginners = BTreeMap<NodeId, Vec<(usize, Incarnation)>>;
 
+/// What a map says that is looked at on many nodes.
+struct Read {
+    beginners: Beginners,
+    boots: Arc<Boots>,
+    alive: u64,
+}
+
 /// One node.
 struct Member {
     /// None once its process has ended.
@@ -62,6 +84,11 @@ struct Member {
     line_free_at: u64,
     /// Until then it fills others.
     fill_free_at: u64,
+    /// Until then partitions go from its groups to others.
+    move_free_at: u64,
+    map: Option<Arc<RoutingMap>>,
+    /// Who lived by the map, as its groups were told.
+    boots: Option<Arc<Boots>>,
 }
 
 /// What happens to whom.
@@ -80,6 +107,7 @@ enum Event {
         group: usize,
         incarnation: Incarnation,
     },
+    Moved(PartitionId),
     Elect(usize),
     /// The others find that the links to this one are broken.
     Broken(usize),
@@ -129,6 +157,11 @@ pub(super) struct Fleet {
     members: Vec<Member>,
     places: BTreeMap<NodeId, usize>,
     groups: Vec<StubGroup>,
+    /// Those that were added, and that nobody leads yet.
+    unborn: BTreeSet<usize>,
+    /// Which group hosts a partition, and those that are on their way.
+    hosts: Vec<Host>,
+    moving: BTreeMap<PartitionId, GroupId>,
     /// How many groups each node leads.
     led: BTreeMap<NodeId, usize>,
     /// Replicas that their nodes have given room, and those whose turn to be filled has been set.
@@ -138,12 +171,14 @@ pub(super) struct Fleet {
     untold: BTreeSet<usize>,
     deposed: BTreeSet<(NodeId, usize)>,
     read: VecDeque<Arc<Letter>>,
-    beginners: BTreeMap<Epoch, Arc<Beginners>>,
+    maps: BTreeMap<Epoch, Arc<Read>>,
     /// How many of those that run know which version of the map, and when each version came to be that not all know.
     known: BTreeMap<Epoch, usize>,
     made: BTreeMap<Epoch, u64>,
     /// When a map was last news to anybody.
     pub(super) last_map_at: u64,
+    /// When the first version of the map was made in this step.
+    pub(super) first_map_at: Option<u64>,
     pub(super) tally: Tally,
 }
 
@@ -151,22 +186,34 @@ impl Fleet {
     /// Starts the nodes of a cluster that is there.
     pub(super) fn start(founded: Founded) -> Fleet {
         let Founded { state, groups } = founded;
+        let hosts = state.key_groups().expect("there is a cluster");
+        let host = |partition| Host {
+            group: hosts.host_of(partition),
+            moves: hosts.moves_of(partition),
+        };
+        let partitions = 0..hosts.partitions().get();
         let mut fleet = Fleet {
             now: 1_000_000_000,
             queue: BinaryHeap::new(),
             events: 0,
             members: Vec::new(),
             places: BTreeMap::new(),
+            unborn: BTreeSet::new(),
+            hosts: partitions
+                .map(|partition| host(PartitionId::new(partition)))
+                .collect(),
+            moving: BTreeMap::new(),
             led: BTreeMap::new(),
             begun: BTreeSet::new(),
             filling: BTreeSet::new(),
             untold: (0..groups.len()).collect(),
             deposed: BTreeSet::new(),
             read: VecDeque::new(),
-            beginners: BTreeMap::new(),
+            maps: BTreeMap::new(),
             known: BTreeMap::new(),
             made: BTreeMap::new(),
             last_map_at: 0,
+            first_map_at: None,
             tally: Tally::default(),
             groups,
         };
@@ -196,8 +243,6 @@ impl Fleet {
             times: META_TIMES,
             pace: Pace {
                 replace_after: REPLACE_AFTER,
-                // Groups without data have nothing that could move.
-                splits: false,
                 ..Pace::default()
             },
             seed: place as u64,
@@ -239,6 +284,9 @@ impl Fleet {
             wake_at: None,
             line_free_at: 0,
             fill_free_at: 0,
+            move_free_at: 0,
+            map: None,
+            boots: None,
         });
         *self.known.entry(Epoch(0)).or_default() += 1;
         if let Some(id) = id {
@@ -326,6 +374,17 @@ impl Fleet {
         self.known.keys().next() == Some(&epoch) && self.known.len() == 1
     }
 
+    /// How many partitions are still to go to groups that host fewer.
+    pub(super) fn partitions_left(&self) -> usize {
+        let mut hosted = vec![0_usize; self.groups.len()];
+        for host in &self.hosts {
+            hosted[host.group.index()] += 1;
+        }
+        let share = self.hosts.len() / hosted.len();
+        let missing = hosted.iter().map(|count| share.saturating_sub(*count));
+        missing.sum()
+    }
+
     fn introducer(&self) -> usize {
         let mut members = self.members.iter();
         let place = members.position(|member| member.meta.is_some() && member.id.is_some());
@@ -383,6 +442,7 @@ impl Fleet {
                     self.untold.insert(group);
                 }
             }
+            Event::Moved(partition) => self.on_moved(partition),
             Event::Elect(group) => self.elect(group),
             Event::Broken(place) => {
                 let Some(id) = self.members[place].id else { return };
@@ -414,6 +474,10 @@ impl Fleet {
                 *count = if is_new { *count + 1 } else { *count - 1 };
             }
             self.deposed.extend(before.map(|before| (before, group)));
+            if let Some(&place) = now.and_then(|now| self.places.get(&now)) {
+                self.fence(place, group);
+                self.move_wanted(place);
+            }
         }
         self.untold.insert(group);
     }
@@ -613,6 +677,7 @@ impl Fleet {
             .is_none_or(|newest| map.epoch > *newest);
         if is_newest {
             self.tally.epochs += 1;
+            self.first_map_at.get_or_insert(self.now);
             self.made.insert(map.epoch, self.now);
         }
         *self.known.entry(map.epoch).or_default() += 1;
@@ -626,19 +691,64 @@ impl Fleet {
                 .map(|(number, _)| number);
             self.untold.extend(led);
         }
-        let beginners = Arc::clone(self.beginners_of(map));
-        for &(group, incarnation) in beginners.get(&id).into_iter().flatten() {
+        let read = Arc::clone(self.read_of(map));
+        self.members[place].map = Some(Arc::clone(map));
+        if place == self.introducer() {
+            let boot = map.nodes[&id].boot;
+            let began = Instant::now();
+            let layout = Layout::of(map, id, boot);
+            self.tally.layouts_cpu += began.elapsed();
+            self.tally.layouts += 1;
+            drop(layout);
+        }
+        self.be_born(id, map);
+        for &(group, incarnation) in read.beginners.get(&id).into_iter().flatten() {
             if self.begun.insert(incarnation) {
                 self.fill(group, incarnation);
             }
         }
+        let told = self.members[place].boots.replace(Arc::clone(&read.boots));
+        let has_died = |told: &Arc<Boots>| !Arc::ptr_eq(told, &read.boots) && read.boots.has_died_since(told);
+        if told.as_ref().is_some_and(has_died) {
+            let led = (0..self.groups.len()).filter(|group| self.groups[*group].leader == Some(id));
+            for group in led.collect::<Vec<usize>>() {
+                self.fence(place, group);
+            }
+        }
+        self.move_wanted(place);
     }
 
-    fn beginners_of(&mut self, map: &RoutingMap) -> &Arc<Beginners> {
-        while self.beginners.len() >= MAPS_MAX && !self.beginners.contains_key(&map.epoch) {
-            self.beginners.pop_first();
+    /// Groups that were added begin on this node, which leads them.
+    fn be_born(&mut self, id: NodeId, map: &RoutingMap) {
+        for (number, route) in map.groups.iter().enumerate().skip(self.groups.len()) {
+            let first = route.replicas.first().expect("it begins with a replica");
+            let voter = GroupMember {
+                incarnation: first.incarnation,
+                node: first.node,
+                role: MemberRole::Voter,
+            };
+            let name = GroupRef::Data(GroupId::new(number as u16));
+            self.groups.push(StubGroup::unborn(name, voter));
+            self.unborn.insert(number);
+            self.tally.added += 1;
         }
-        self.beginners.entry(map.epoch).or_insert_with(|| {
+        let its = |group: &usize| self.groups[*group].members[0].node == id && *group < map.groups.len();
+        let born: Vec<usize> = self.unborn.iter().copied().filter(its).collect();
+        for group in born {
+            self.unborn.remove(&group);
+            self.groups[group].leader = Some(id);
+            self.lead(group, None);
+        }
+    }
+
+    fn read_of(&mut self, map: &RoutingMap) -> &Arc<Read> {
+        while self.maps.len() >= MAPS_MAX && !self.maps.contains_key(&map.epoch) {
+            self.maps.pop_first();
+        }
+        self.maps.entry(map.epoch).or_insert_with(|| {
+            let newest = map.nodes.values().map(|site| site.boot).max();
+            let alive = map.nodes.values().filter(|site| !site.is_fenced);
+            let alive: Vec<Boot> = alive.map(|site| site.boot).collect();
             let mut all = Beginners::new();
             for (group, route) in map.groups.iter().enumerate() {
                 for stop in route
@@ -649,7 +759,11 @@ impl Fleet {
                     all.entry(stop.node).or_default().push((group, stop.incarnation));
                 }
             }
-            Arc::new(all)
+            Arc::new(Read {
+                beginners: all,
+                alive: alive.len() as u64,
+                boots: Arc::new(Boots::new(newest.expect("there are nodes"), alive)),
+            })
         })
     }
 
@@ -674,6 +788,59 @@ impl Fleet {
             let at = member.fill_free_at;
             self.put_at(at, Event::Filled { group, incarnation });
         }
+    }
+
+    /// The log of a group that is led from here says who lives, on all its replicas.
+    fn fence(&mut self, place: usize, group: usize) {
+        let Some(map) = self.members[place].map.clone() else {
+            return;
+        };
+        let bytes = FENCE_BYTES + BOOT_BYTES * self.read_of(&map).alive;
+        let replicas = self.groups[group].members.len() as u64;
+        self.tally.fences.messages += replicas;
+        self.tally.fences.bytes += bytes * replicas;
+    }
+
+    /// What is to go from groups that are led by this node sets out, one after the other.
+    fn move_wanted(&mut self, place: usize) {
+        let (Some(map), Some(id)) = (self.members[place].map.clone(), self.members[place].id) else {
+            return;
+        };
+        for (&partition, &to) in &map.growth.wishes {
+            let from = self.hosts[usize::from(partition.number())].group;
+            let is_led = self.groups[from.index()].leader == Some(id);
+            if from == to || !is_led || self.moving.contains_key(&partition) {
+                continue;
+            }
+            self.moving.insert(partition, to);
+            let member = &mut self.members[place];
+            member.move_free_at = member.move_free_at.max(self.now) + MOVE.as_nanos() as u64;
+            let at = member.move_free_at;
+            self.put_at(at, Event::Moved(partition));
+        }
+    }
+
+    fn on_moved(&mut self, partition: PartitionId) {
+        let Host { group: from, moves } = self.hosts[usize::from(partition.number())];
+        let to = self.moving[&partition];
+        let is_led = |group: GroupId| {
+            let leader = self.groups[group.index()].leader;
+            leader.is_some_and(|leader| self.runs(leader))
+        };
+        if !is_led(from) || !is_led(to) {
+            self.put(MOVE_AGAIN, Event::Moved(partition));
+            return;
+        }
+        self.moving.remove(&partition);
+        let host = Host {
+            group: to,
+            moves: moves + 1,
+        };
+        self.hosts[usize::from(partition.number())] = host;
+        self.groups[from.index()].hosted.remove(&partition);
+        self.groups[to.index()].hosted.insert(partition, host.moves);
+        self.tally.partitions += 1;
+        self.untold.extend([from.index(), to.index()]);
     }
 
     fn obey(&mut self, place: usize, instruction: &Instruction) {

@@ -1,20 +1,25 @@
 //! A cluster that is there from the beginning: members, placement and configurations as the meta group would have made them had the nodes
-//! joined one by one, made without a message by the same state and the same reconciler.
+//! joined one by one, made without a message by the same state and the same reconciler. It has grown as production would have it: groups were
+//! added for nodes beyond the third, and partitions have moved to them.
 
 use super::stub_group::StubGroup;
 use control::{
     Announcement, Factor, GroupRef, MetaCommand, Observations, Pace, ReconcileStep, State, WEIGHT_PERCENT,
     steps,
 };
-use ids::{ClusterId, DurabilityMode, GroupCount, Groups, NodeId, PartitionCount, SemanticsVersion, Token};
+use ids::{
+    ClusterId, DurabilityMode, GroupCount, GroupId, Groups, NodeId, PartitionCount, PartitionId,
+    SemanticsVersion, Token,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Zones, which nodes join by turns.
 pub(super) const ZONES: usize = 3;
 
-/// Looks of the reconciler by which everything is in its place; needed is a dozen.
-const LOOKS_MAX: usize = 64;
+/// Looks of the reconciler by which everything is in its place. Needed are a dozen, and as many as the partitions that each of the first
+/// groups gives away one by one.
+const LOOKS_MAX: usize = 2 * PartitionCount::MAX as usize;
 
 /// See the file's header.
 pub(super) struct Founded {
@@ -43,7 +48,7 @@ pub(super) fn token(number: usize) -> Token {
     Token(number as u128 + 1)
 }
 
-/// So many nodes, and groups with three replicas each.
+/// So many nodes; groups with three replicas each, of which there were so many at first.
 pub(super) fn found(nodes: usize, groups: u16) -> Founded {
     let partitions = PartitionCount::new(PartitionCount::MAX).expect("it is the most");
     let count = GroupCount::new(groups).expect("the command line allows no more");
@@ -87,7 +92,7 @@ pub(super) fn found(nodes: usize, groups: u16) -> Founded {
 
 /// Nobody waits for anything.
 const PACE: Pace = Pace {
-    splits: false,
+    splits: true,
     learners_of_node_max: usize::MAX,
     light_learners_of_node_max: usize::MAX,
     transfers_max: usize::MAX,
@@ -110,7 +115,7 @@ fn observe(state: &State, stubs: &BTreeMap<GroupRef, StubGroup>) -> Observations
         up_for: all(Duration::from_secs(60)),
         groups: stubs
             .iter()
-            .filter_map(|(&name, stub)| Some((name, stub.report()?)))
+            .filter_map(|(&name, stub)| Some((name, stub.report()?.into())))
             .collect(),
         ..Observations::default()
     }
@@ -119,7 +124,19 @@ fn observe(state: &State, stubs: &BTreeMap<GroupRef, StubGroup>) -> Observations
 fn take(state: &mut State, stubs: &mut BTreeMap<GroupRef, StubGroup>, steps: Vec<ReconcileStep>) {
     for step in steps {
         match step {
-            ReconcileStep::Propose(command) => drop(state.apply(&command)),
+            ReconcileStep::Propose(command) => {
+                drop(state.apply(&command));
+                match command {
+                    MetaCommand::AddGroups { .. } => {
+                        let added = state.groups().iter().skip(stubs.len());
+                        stubs.extend(
+                            added.map(|(&name, group)| (name, StubGroup::new(name, group.members[0]))),
+                        );
+                    }
+                    MetaCommand::WantPartitions { wishes } => move_at_once(state, stubs, &wishes),
+                    _ => {}
+                }
+            }
             ReconcileStep::Order {
                 group,
                 generation,
@@ -131,6 +148,18 @@ fn take(state: &mut State, stubs: &mut BTreeMap<GroupRef, StubGroup>, steps: Vec
                 // Whoever was taken in is filled at once.
                 stub.filled
                     .extend(stub.members.iter().map(|member| member.incarnation));
+            }
+        }
+    }
+}
+
+fn move_at_once(state: &State, stubs: &mut BTreeMap<GroupRef, StubGroup>, wishes: &[(PartitionId, GroupId)]) {
+    let hosts = state.key_groups().expect("there is a cluster");
+    for &(partition, to) in wishes {
+        for (&name, stub) in &mut *stubs {
+            stub.hosted.remove(&partition);
+            if name == GroupRef::Data(to) {
+                stub.hosted.insert(partition, hosts.moves_of(partition) + 1);
             }
         }
     }

@@ -29,6 +29,16 @@ pub struct StepReport {
     pub known_after: Duration,
     /// Replicas that were filled.
     pub moved: u64,
+    /// Groups that were added.
+    pub added: u64,
+    /// Partitions that went to another group.
+    pub partitions: u64,
+    /// Entries in logs of groups of keys that say who lives, on all replicas.
+    pub fences: Sent,
+    /// Layouts that one node made of its maps.
+    pub layouts: u64,
+    /// How long that took on the machine that simulated it.
+    pub layouts_cpu: Duration,
     /// Simulated time until all was settled, and known everywhere.
     pub time: Duration,
 }
@@ -38,8 +48,12 @@ pub struct StepReport {
 pub struct SizeReport {
     /// Nodes before the first step.
     pub nodes: usize,
+    /// Groups of keys then.
+    pub groups: u64,
     /// Replicas of all groups then.
     pub replicas: u64,
+    /// Pairs of nodes that had replicas of the same group then.
+    pub pairs: u64,
     /// Bytes of a whole map then.
     pub map_bytes: u64,
     /// In order.
@@ -49,7 +63,7 @@ pub struct SizeReport {
 /// See the file's header.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScaleReport {
-    /// Of keys.
+    /// Of keys, when the clusters were founded.
     pub groups: u16,
     /// In order.
     pub sizes: Vec<SizeReport>,
@@ -60,12 +74,15 @@ pub struct ScaleReport {
 /// Figures that exponents are fitted to.
 type Figure = (&'static str, fn(&StepReport) -> f64);
 
-const FIGURES: [Figure; 8] = [
+const FIGURES: [Figure; 11] = [
     ("messages", |step| step.sent.messages as f64),
     ("bytes", |step| step.sent.bytes as f64),
     ("bytes of maps", |step| step.by_purpose[0].1.bytes as f64),
     ("map versions", |step| step.epochs as f64),
     ("replicas moved", |step| step.moved as f64),
+    ("partitions moved", |step| step.partitions as f64),
+    ("bytes of fences", |step| step.fences.bytes as f64),
+    ("layouts' CPU", |step| step.layouts_cpu.as_secs_f64()),
     ("seconds", |step| step.time.as_secs_f64()),
     ("leader's CPU", |step| step.cpu.as_secs_f64()),
     ("longest look", |step| step.longest_look.as_secs_f64()),
@@ -107,11 +124,15 @@ impl ScaleReport {
         let mut out = String::new();
         let mut line = |text: String| out.push_str(&(text + "\n"));
         line(
-            "| nodes | step | messages | MB | of it maps | map versions | map B a node and version | known after ms | moved | at most | settled s | \
+            "| nodes | groups | step | messages | MB | of it maps | map versions | map B a node and version | known after ms | moved | at most | \
+             groups added | partitions moved | fences | MB of them | settled s | a node: layouts | CPU ms | \
              leader: messages | entries | looks | CPU ms | longest look ms |"
                 .to_owned(),
         );
-        line(format!("|{}", " ---: | --- |".to_owned() + &" ---: |".repeat(14)));
+        line(format!(
+            "|{}",
+            " ---: | ---: | --- |".to_owned() + &" ---: |".repeat(20)
+        ));
         for size in &self.sizes {
             for step in &size.steps {
                 line(row(size, step));
@@ -159,8 +180,9 @@ fn row(size: &SizeReport, step: &StepReport) -> String {
     let most = may_move(size, step).map_or("-".to_owned(), |most| most.to_string());
     let _ = write!(
         out,
-        "| {} | {} | {} | {:.2} | {:.2} | {} | {} | {:.1} | {} | {most} | {:.2} | {} | {} | {} | {:.0} | {:.1} |",
+        "| {} | {} | {} | {} | {:.2} | {:.2} | {} | {} | {:.1} | {} | {most} | {} | {} | {} | {:.2} | {:.2} | {} | {:.1} | {} | {} | {} | {:.0} | {:.1} |",
         size.nodes,
+        size.groups,
         step.name,
         step.sent.messages,
         step.sent.bytes as f64 / 1e6,
@@ -169,7 +191,13 @@ fn row(size: &SizeReport, step: &StepReport) -> String {
         maps.checked_div(told).unwrap_or(0),
         milliseconds(step.known_after),
         step.moved,
+        step.added,
+        step.partitions,
+        step.fences.messages,
+        step.fences.bytes as f64 / 1e6,
         step.time.as_secs_f64(),
+        step.layouts,
+        milliseconds(step.layouts_cpu),
         step.led_messages,
         step.entries,
         step.looks,
@@ -186,7 +214,8 @@ fn size_json(size: &SizeReport) -> String {
         });
         format!(
             "  {{\"name\":\"{}\",\"messages\":{},\"bytes\":{},{},\"led_messages\":{},\"entries\":{},\"looks\":{},\"cpu_ms\":{:.3},\
-             \"longest_look_ms\":{:.3},\"epochs\":{},\"known_after_ms\":{:.3},\"moved\":{},\"seconds\":{:.3}}}",
+             \"longest_look_ms\":{:.3},\"epochs\":{},\"known_after_ms\":{:.3},\"moved\":{},\"added\":{},\
+             \"partitions\":{},\"fences\":{{\"entries\":{},\"bytes\":{}}},\"layouts\":{},\"layouts_cpu_ms\":{:.3},\"seconds\":{:.3}}}",
             step.name,
             step.sent.messages,
             step.sent.bytes,
@@ -199,13 +228,21 @@ fn size_json(size: &SizeReport) -> String {
             step.epochs,
             milliseconds(step.known_after),
             step.moved,
+            step.added,
+            step.partitions,
+            step.fences.messages,
+            step.fences.bytes,
+            step.layouts,
+            milliseconds(step.layouts_cpu),
             step.time.as_secs_f64(),
         )
     });
     format!(
-        "{{\"nodes\":{},\"replicas\":{},\"map_bytes\":{},\"steps\":[\n{}]}}",
+        "{{\"nodes\":{},\"groups\":{},\"replicas\":{},\"pairs\":{},\"map_bytes\":{},\"steps\":[\n{}]}}",
         size.nodes,
+        size.groups,
         size.replicas,
+        size.pairs,
         size.map_bytes,
         steps.collect::<Vec<String>>().join(",\n")
     )

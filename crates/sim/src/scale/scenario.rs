@@ -4,7 +4,7 @@ use super::fleet::{Fleet, REPLACE_AFTER};
 use super::founding::{ZONES, found};
 use super::report::{SizeReport, StepReport};
 use super::tally::{Purpose, Tally};
-use control::{GroupRef, MetaCommand, NodeGoal, RoutingMap, State};
+use control::{Group, GroupRef, MetaCommand, NodeGoal, RoutingMap, State};
 use ids::NodeId;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const HEARD_BEFORE: Duration = Duration::from_secs(2);
 /// A step that takes longer is stuck.
 const STEP_MAX: Duration = Duration::from_secs(1_200);
 
-/// A cluster of so many nodes and groups: nothing happens for some time; a node joins; another one is emptied; one dies, and is replaced;
+/// A cluster of so many nodes, which was founded with so many groups: nothing happens for some time; a node joins; another one is emptied; one dies, and is replaced;
 /// the zone of the meta group's leader is lost.
 ///
 /// # Panics
@@ -35,10 +35,13 @@ pub fn simulate(nodes: usize, groups: u16) -> SizeReport {
     fleet.run(Duration::from_secs(5));
     let state = fleet.leader().expect("it is settled").1;
     let replicas: usize = state.groups().values().map(|group| group.members.len()).sum();
+    let pairs: BTreeSet<(NodeId, NodeId)> = state.groups().values().flat_map(pairs_of).collect();
     let map_bytes = RoutingMap::of(state).encode().len() as u64;
     let mut report = SizeReport {
         nodes,
+        groups: state.groups().len() as u64 - 1,
         replicas: replicas as u64,
+        pairs: pairs.len() as u64,
         map_bytes,
         steps: Vec::new(),
     };
@@ -47,13 +50,9 @@ pub fn simulate(nodes: usize, groups: u16) -> SizeReport {
     let tally = std::mem::take(&mut fleet.tally);
     report.steps.push(step("nothing happens", STEADY, &tally));
 
-    report.steps.push(watch(
-        "a node joins",
-        &mut fleet,
-        Duration::ZERO,
-        Fleet::join,
-        &is_whole,
-    ));
+    report
+        .steps
+        .push(watch("a node joins", &mut fleet, false, Fleet::join, &is_whole));
 
     let (drained, _) = idle(&fleet);
     let drain = MetaCommand::SetGoal {
@@ -67,7 +66,7 @@ pub fn simulate(nodes: usize, groups: u16) -> SizeReport {
     report.steps.push(watch(
         "a node is drained",
         &mut fleet,
-        Duration::ZERO,
+        false,
         |fleet| fleet.propose(drain),
         &is_drained,
     ));
@@ -77,7 +76,7 @@ pub fn simulate(nodes: usize, groups: u16) -> SizeReport {
     report.steps.push(watch(
         "a node dies",
         &mut fleet,
-        Duration::ZERO,
+        false,
         |fleet| fleet.end(&[dying], false),
         &is_led,
     ));
@@ -88,39 +87,36 @@ pub fn simulate(nodes: usize, groups: u16) -> SizeReport {
     // It is waited for; what is counted begins shortly before that is over.
     let waited = Duration::from_nanos(fleet.now() - died_at);
     fleet.run(REPLACE_AFTER.saturating_sub(waited + HEARD_BEFORE));
-    report.steps.push(watch(
-        "it is replaced",
-        &mut fleet,
-        HEARD_BEFORE,
-        |_| {},
-        &is_replaced,
-    ));
+    report
+        .steps
+        .push(watch("it is replaced", &mut fleet, true, |_| {}, &is_replaced));
 
     let zone = zone_of_leader(&fleet);
     report.steps.push(watch(
         "a zone is lost",
         &mut fleet,
-        Duration::ZERO,
+        false,
         |fleet| fleet.end(&zone, true),
         &is_led,
     ));
     report
 }
 
-/// Lets something happen, and counts until it is settled. `waits` is how much of the time nothing was to happen.
+/// Lets something happen, and counts until it is settled. If that `waits` for something, the time begins with the first version of the map.
 fn watch(
     name: &'static str,
     fleet: &mut Fleet,
-    waits: Duration,
+    waits: bool,
     act: impl FnOnce(&mut Fleet),
     is_over: &dyn Fn(&Fleet, &State) -> bool,
 ) -> StepReport {
     let began = fleet.now();
     fleet.tally = Tally::default();
+    fleet.first_map_at = None;
     act(fleet);
     let tally = until(fleet, is_over);
+    let began = fleet.first_map_at.filter(|_| waits).unwrap_or(began);
     let time = Duration::from_nanos(fleet.last_map_at.saturating_sub(began));
-    let time = time.saturating_sub(waits);
     step(name, time, &tally)
 }
 
@@ -157,20 +153,27 @@ fn step(name: &'static str, time: Duration, tally: &Tally) -> StepReport {
         epochs: tally.epochs,
         known_after: tally.known_after,
         moved: tally.filled,
+        added: tally.added,
+        partitions: tally.partitions,
+        fences: tally.fences,
+        layouts: tally.layouts,
+        layouts_cpu: tally.layouts_cpu,
         time,
     }
 }
 
-/// Whether every group is where it is to be, and led by whoever is to.
+/// Whether every group is where it is to be, is led by whoever is to, and hosts its share.
 fn is_whole(fleet: &Fleet, state: &State) -> bool {
-    state.groups().iter().all(|(&name, group)| {
-        let voters: BTreeSet<NodeId> = group.voters().map(|voter| voter.node).collect();
-        let targets: BTreeSet<NodeId> = group.targets.iter().copied().collect();
-        let is_led_right = name == GroupRef::Meta || group.leader == group.leader_target;
-        let is_led = group.leader.is_some_and(|leader| fleet.runs(leader));
-        let is_in_place = voters == targets && group.members.len() == targets.len();
-        is_in_place && is_led && is_led_right && group.lost.is_empty() && group.expected.is_empty()
-    })
+    let is_even = state.wishes().is_empty() && fleet.partitions_left() == 0;
+    is_even
+        && state.groups().iter().all(|(&name, group)| {
+            let voters: BTreeSet<NodeId> = group.voters().map(|voter| voter.node).collect();
+            let targets: BTreeSet<NodeId> = group.targets.iter().copied().collect();
+            let is_led_right = name == GroupRef::Meta || group.leader == group.leader_target;
+            let is_led = group.leader.is_some_and(|leader| fleet.runs(leader));
+            let is_in_place = voters == targets && group.members.len() == targets.len();
+            is_in_place && is_led && is_led_right && group.lost.is_empty() && group.expected.is_empty()
+        })
 }
 
 /// Whether every group is led, as far as it has a majority.
@@ -205,6 +208,19 @@ fn zone_of_leader(fleet: &Fleet) -> Vec<NodeId> {
         "zones are even"
     );
     zone
+}
+
+/// The nodes of a group, two and two.
+fn pairs_of(group: &Group) -> Vec<(NodeId, NodeId)> {
+    let mut nodes: Vec<NodeId> = group.members.iter().map(|member| member.node).collect();
+    nodes.sort_unstable();
+    let before = |(place, one): (usize, &NodeId)| {
+        nodes[..place]
+            .iter()
+            .map(|other| (*other, *one))
+            .collect::<Vec<_>>()
+    };
+    nodes.iter().enumerate().flat_map(before).collect()
 }
 
 fn describe(fleet: &Fleet) -> String {

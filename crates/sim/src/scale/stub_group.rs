@@ -1,11 +1,11 @@
-//! A group of keys without keys: who its members are, who leads it, and whose memory is whole.
+//! A group of keys without keys: who its members are, who leads it, whose memory is whole, and which partitions have come to it.
 //!
 //! Its leader carries out what the meta group orders, at once: a round of its log is short beside everything else. A learner is filled when
 //! its node has given it room, and its turn has come there (`fleet.rs`).
 
 use control::{GroupMember, GroupRef, GroupReport, MemberRole, Order, Report, majority};
-use ids::{Incarnation, NodeId};
-use std::collections::BTreeSet;
+use ids::{Incarnation, NodeId, PartitionId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the file's header.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub(super) struct StubGroup {
     pub(super) members: Vec<GroupMember>,
     pub(super) leader: Option<NodeId>,
     pub(super) filled: BTreeSet<Incarnation>,
+    /// The partitions that have come here, and after how many moves.
+    pub(super) hosted: BTreeMap<PartitionId, u32>,
 }
 
 impl StubGroup {
@@ -30,6 +32,15 @@ impl StubGroup {
             members: vec![voter],
             leader: Some(voter.node),
             filled: [voter.incarnation].into(),
+            hosted: BTreeMap::new(),
+        }
+    }
+
+    /// One that was added, and that its node has not heard of yet.
+    pub(super) fn unborn(name: GroupRef, voter: GroupMember) -> StubGroup {
+        StubGroup {
+            leader: None,
+            ..StubGroup::new(name, voter)
         }
     }
 
@@ -48,7 +59,11 @@ impl StubGroup {
             unfit: BTreeSet::new(),
             is_changing: false,
             is_light: true,
-            hosted: Vec::new(),
+            hosted: self
+                .hosted
+                .iter()
+                .map(|(partition, moves)| (*partition, *moves))
+                .collect(),
         })
     }
 

@@ -53,7 +53,7 @@ impl Purpose {
     }
 }
 
-/// Messages, and their bytes with the heads of their frames.
+/// Messages, and their bytes with the heads of their frames; or entries of logs, and theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
     /// How many.
@@ -88,6 +88,16 @@ pub(super) struct Tally {
     pub(super) known_after: Duration,
     /// Replicas that were filled.
     pub(super) filled: u64,
+    /// Groups that were added.
+    pub(super) added: u64,
+    /// Partitions that went to another group.
+    pub(super) partitions: u64,
+    /// Entries in logs of groups that say who lives, on all their replicas.
+    pub(super) fences: Sent,
+    /// Layouts that one node has made.
+    pub(super) layouts: u64,
+    /// How long that took it.
+    pub(super) layouts_cpu: Duration,
 }
 
 impl Tally {
