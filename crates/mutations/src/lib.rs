@@ -273,6 +273,8 @@ pub enum Mutation {
     FormerAnswersCount,
     /// Placement knows nothing of zones.
     ZoneIgnored,
+    /// What an operator has put in the place of a node is not placed again.
+    PutIsPlaced,
     /// A node that comes back with another number of workers is taken to have as many as before.
     FormerWorkersKept,
     /// A voter of a node that is to have nothing goes before another one votes in its place.
@@ -444,6 +446,7 @@ impl Mutation {
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
         Mutation::ZoneIgnored,
+        Mutation::PutIsPlaced,
         Mutation::FormerWorkersKept,
         Mutation::LastVoterDrained,
         Mutation::PauseStopsRepair,

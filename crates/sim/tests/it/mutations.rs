@@ -333,6 +333,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::RecoveredDoesNotWait,
     // A transaction whose coordinator is dead, of a leader that led before: `crates/gateway/tests/it/cluster.rs`.
     Mutation::LaterDeathNotTold,
+    // A node that is replaced, and back before anything is placed without it: one seed in thousands. `crates/control/tests/state.rs`.
+    Mutation::PutIsPlaced,
     // A map that another one leads on from and that was lost, or is another one: `crates/control/src/map_difference.rs`, and whole
     // clusters in `crates/control/tests/meta.rs`.
     Mutation::DifferenceOnAnyBase,
