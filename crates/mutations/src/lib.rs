@@ -93,6 +93,8 @@ pub enum Mutation {
     CommitWithoutAll,
     /// Whoever recovers a transaction aborts it when a participant does not answer.
     AbortOnTimeout,
+    /// Locks without a vote are taken for left behind after a second, though their coordinator can be reached.
+    LockedIsQueried,
     /// A coordinator lets participants forget a transaction before all know its end.
     ForgottenEarly,
     /// Votes of an earlier attempt count for the present one.
@@ -356,6 +358,7 @@ impl Mutation {
         Mutation::AgeFromBefore,
         Mutation::CommitWithoutAll,
         Mutation::AbortOnTimeout,
+        Mutation::LockedIsQueried,
         Mutation::ForgottenEarly,
         Mutation::AttemptIgnored,
         Mutation::DeadlinePerAttempt,

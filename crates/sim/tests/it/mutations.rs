@@ -297,6 +297,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::HoldRepliesNotKept,
     // Scripts that are run before those before them, which takes a group that has no log yet: `crates/gateway/tests/it/workers.rs`.
     Mutation::AheadOfTurn,
+    // A script that reads for longer than a second under its locks, and networks that slow are rare: `crates/gateway/tests/it/scripts.rs`.
+    Mutation::LockedIsQueried,
     // A client that waits for a key of a partition that moves, and for no other: `crates/keyspace/tests/it/moves.rs`.
     Mutation::WaitersLeftBehind,
     Mutation::DestinationLeftBehind,
