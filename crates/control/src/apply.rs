@@ -1071,22 +1071,28 @@ impl State {
     }
 
     /// What was to be on a node is to be on another one, as far as that one has no replica of the group. It is one of those for whom was
-    /// placed then, also while all is paused.
+    /// placed then, also while all is paused. It may be too much for it, or for its zone: placing again says so, also if the other node
+    /// is back before anybody is placed without it.
     fn put_in_place_of(&mut self, id: NodeId, with: NodeId) {
         // There are no more of these than nodes, with this one too.
         let nodes = &self.nodes;
         self.placed_for.retain(|known| nodes.contains_key(known));
+        let mut is_any = false;
         for group in self.groups.values_mut() {
             let place = group.targets.iter().position(|target| *target == id);
             let Some(place) = place.filter(|_| !group.targets.contains(&with)) else {
                 continue;
             };
             group.targets[place] = with;
+            is_any = true;
             self.placed_for.insert(with);
             if group.leader_target == Some(id) {
                 group.leader_target = Some(with);
             }
             group.expected.retain(|expected| expected.node != id);
+        }
+        if is_any && !mutations::is(Mutation::PutIsPlaced) {
+            self.placed_factor = 0;
         }
     }
 

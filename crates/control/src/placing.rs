@@ -183,6 +183,12 @@ fn fit(state: &State, observations: &Observations, pace: &Pace) -> BTreeSet<Node
 fn fit_while_paused(state: &State, observations: &Observations, pace: &Pace) -> (BTreeSet<NodeId>, u16) {
     let fit = fit(state, observations, pace);
     let wanted = match state.placed_factor {
+        // All is to be placed again, and for how many it was placed is not known: for as many as some group is to have.
+        0 if state.resize.is_some() => {
+            let data = state.groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
+            let most = data.map(|(_, group)| group.targets.len()).max().unwrap_or(1);
+            u16::try_from(most).expect("there are few replicas of a group")
+        }
         0 => state.replicas_wanted(),
         factor => factor,
     };

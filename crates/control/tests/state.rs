@@ -218,6 +218,108 @@ fn a_node_that_says_another_zone_keeps_what_it_has_until_all_is_placed_anew() {
     assert!(placed_for(&state));
 }
 
+/// Four nodes, of which the last two are in one zone; everything is with the first three.
+fn in_three_zones() -> State {
+    let mut state = State::default();
+    let says = |zone: &str, peer: &str| Announcement {
+        zone: zone.into(),
+        peer: peer.into(),
+        ..announcement()
+    };
+    let mut create = create(1);
+    if let MetaCommand::Create { announcement, .. } = &mut create {
+        *announcement = says("a", "a:1");
+    }
+    state.apply(&create).expect("there is no cluster yet");
+    for (token, (zone, peer)) in (2..).zip([("b", "b:1"), ("c", "c:1"), ("c", "d:1")]) {
+        let command = MetaCommand::Join {
+            token: Token(token),
+            announcement: says(zone, peer),
+        };
+        state.apply(&command).expect("there is room");
+    }
+    let three = |group| Target {
+        group,
+        nodes: vec![NodeId(1), NodeId(2), NodeId(3)],
+        leader: None,
+    };
+    let place = MetaCommand::Place {
+        members: (1..=4).map(NodeId).collect(),
+        factor: 3,
+        targets: vec![three(data(0)), three(META)],
+    };
+    state.apply(&place).expect("all are there");
+    state
+}
+
+/// What is placed next, if anything is.
+fn placed_next(state: &State) -> Option<MetaCommand> {
+    let steps = steps(state, &Observations::default(), &Pace::default());
+    let mut commands = steps.into_iter().filter_map(|step| match step {
+        ReconcileStep::Propose(command @ MetaCommand::Place { .. }) => Some(command),
+        _ => None,
+    });
+    commands.next()
+}
+
+/// The last node is to be in the place of the first one.
+fn put_in_place(state: &mut State) {
+    let replace = MetaCommand::Replace {
+        boot: state.nodes()[&NodeId(1)].boot,
+        with: Some(NodeId(4)),
+    };
+    state.apply(&replace).expect("three are left");
+}
+
+#[test]
+fn what_was_put_in_the_place_of_a_node_that_is_back_is_placed_again() {
+    let put_and_start = || {
+        let mut state = in_three_zones();
+        assert_eq!(placed_next(&state), None);
+        put_in_place(&mut state);
+        // It starts before anything is placed without it.
+        let first = &state.nodes()[&NodeId(1)];
+        let command = MetaCommand::Boot {
+            node: NodeId(1),
+            token: Token(9),
+            announcement: first.announcement.clone(),
+            left_by: vec![first.start],
+            kept: vec![(META, Incarnation(1)), (data(0), Incarnation(2))],
+            unclean: Vec::new(),
+        };
+        state.apply(&command).expect("it may start");
+        assert!(state.check_zones().is_err(), "two of three are in one zone");
+        state
+    };
+    let mut state = put_and_start();
+    let place = placed_next(&state).expect("it need not be");
+    state.apply(&place).expect("all are there");
+    assert_eq!(state.check_zones(), Ok(()));
+    assert_eq!(placed_next(&state), None);
+    mutations::plant(Some(Mutation::PutIsPlaced));
+    let state = put_and_start();
+    let next = placed_next(&state);
+    mutations::plant(None);
+    assert_eq!(next, None, "it stays so");
+}
+
+#[test]
+fn what_is_put_in_the_place_of_a_node_while_all_is_paused_is_placed_for_as_many_replicas_as_before() {
+    let mut state = in_three_zones();
+    let pause = MetaCommand::Pause { seconds: None };
+    state.apply(&pause).expect("it can always be paused");
+    let factor = Factor::One;
+    state
+        .apply(&MetaCommand::SetFactor { factor })
+        .expect("fewer can always be wanted");
+    assert_eq!(placed_next(&state), None);
+    put_in_place(&mut state);
+    let Some(MetaCommand::Place { factor, .. }) = placed_next(&state) else {
+        panic!("it is placed again");
+    };
+    assert_eq!(factor, 3);
+}
+
 #[test]
 fn a_placement_that_was_computed_before_does_not_end_an_order_to_place_anew() {
     let mut state = created();

@@ -668,6 +668,11 @@ impl Keyspace {
         prepared.chain(held.map(|(txn, participants)| (*txn, participants)))
     }
 
+    /// Whether a transaction has voted here that it can be carried out, and has not ended.
+    pub fn has_prepared(&self, txn: TxnId) -> bool {
+        self.transactions.prepared.contains_key(&txn)
+    }
+
     /// The transactions whose end is kept here although their coordinator is dead.
     pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &Participants)> {
         let ended = self.transactions.ended.iter();

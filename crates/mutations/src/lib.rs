@@ -93,6 +93,8 @@ pub enum Mutation {
     CommitWithoutAll,
     /// Whoever recovers a transaction aborts it when a participant does not answer.
     AbortOnTimeout,
+    /// Locks without a vote are taken for left behind after a second, though their coordinator can be reached.
+    LockedIsQueried,
     /// A coordinator lets participants forget a transaction before all know its end.
     ForgottenEarly,
     /// Votes of an earlier attempt count for the present one.
@@ -273,6 +275,8 @@ pub enum Mutation {
     FormerAnswersCount,
     /// Placement knows nothing of zones.
     ZoneIgnored,
+    /// What an operator has put in the place of a node is not placed again.
+    PutIsPlaced,
     /// A node that comes back with another number of workers is taken to have as many as before.
     FormerWorkersKept,
     /// A voter of a node that is to have nothing goes before another one votes in its place.
@@ -384,6 +388,7 @@ impl Mutation {
         Mutation::AgeFromBefore,
         Mutation::CommitWithoutAll,
         Mutation::AbortOnTimeout,
+        Mutation::LockedIsQueried,
         Mutation::ForgottenEarly,
         Mutation::AttemptIgnored,
         Mutation::DeadlinePerAttempt,
@@ -474,6 +479,7 @@ impl Mutation {
         Mutation::ProgressKept,
         Mutation::FormerAnswersCount,
         Mutation::ZoneIgnored,
+        Mutation::PutIsPlaced,
         Mutation::FormerWorkersKept,
         Mutation::LastVoterDrained,
         Mutation::PauseStopsRepair,

@@ -18,6 +18,8 @@ pub const NODES_MAX: usize = 9;
 pub const WORKERS_MAX: usize = 4;
 /// The longest way between two nodes, in nanoseconds, with a turn at its end, over which pieces may be very small.
 const FAST_HOP: u64 = 20 * MILLIS;
+/// The same, of what is to be through within a few seconds.
+const SHORT_HOP: u64 = 2 * MILLIS;
 
 /// One seed's draw. Times are nanoseconds; chances are of a million; rates are in events a minute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -634,11 +636,16 @@ impl Swarm {
     }
 
     /// Bytes of one piece of a long operation, on nodes where little is long: so many that an operation on every key is through
-    /// within the deadline of its transaction, also where a round takes long.
+    /// within the deadline of its transaction, also where a round takes long. And where partitions move, that what is left of one is
+    /// through while it is locked, which is for three seconds at most.
     pub(crate) fn piece_bytes(&self) -> usize {
+        let moves = self.shape.splits || self.partition_moves > 0;
         match self.latency.1 + self.turn {
-            ..=FAST_HOP => 10,
-            _ => 40,
+            ..=SHORT_HOP => 10,
+            ..=FAST_HOP if !moves => 10,
+            ..=FAST_HOP => 40,
+            _ if !moves => 40,
+            _ => 160,
         }
     }
 

@@ -43,6 +43,8 @@ const REST: u64 = SECONDS;
 const REST_MAX: u64 = 20 * SECONDS;
 /// How much longer partitions may move to groups that were added.
 const GROWTH_MAX: u64 = 60 * SECONDS;
+/// How long it takes others at most to hear that a process has ended.
+const END_HEARD_MAX: u64 = 2 * MILLIS;
 /// How late frames of the storm come in the calm.
 const LATE_MAX: u64 = 100 * MILLIS;
 /// Requests of each client in the calm, besides reading everything.
@@ -279,13 +281,7 @@ impl<'a> World<'a> {
     fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Frame(from, to, frame, life) => self.on_frame(from, to, frame, life),
-            Event::LinkDown(node, peer) => {
-                // Of processes that ended at the end of the storm, those that follow them at once may hear: they link again.
-                if self.phase.is_calm() && self.swarm.shape.may_write() {
-                    self.after(MILLIS, Event::LinkUp(node, peer));
-                }
-                self.input(node, Input::LinkDown(NodeId(peer as u64)))
-            }
+            Event::LinkDown(node, peer) => self.input(node, Input::LinkDown(NodeId(peer as u64))),
             Event::LinkUp(node, peer) => {
                 if self.network.down_until(node, peer) > self.now || self.machines[peer].node.is_none() {
                     return Ok(());
@@ -640,6 +636,7 @@ impl<'a> World<'a> {
         machine.free_at = self.now;
         machine.inbox.clear();
         machine.turns += 1;
+        machine.end_heard = self.now + END_HEARD_MAX;
         let life = machine.life;
         let how = match end {
             End::InOrder => "ends",
@@ -648,7 +645,7 @@ impl<'a> World<'a> {
             End::Exit => "exits, because its disk has failed",
         };
         self.note(|| format!("node {index} {how}: {line}"));
-        let down = 5 * MILLIS + self.prng.below(2 * SECONDS);
+        let down = END_HEARD_MAX + 3 * MILLIS + self.prng.below(2 * SECONDS);
         if !self.machines[index].is_dead {
             self.after(down, Event::Start(index, life));
         }
@@ -665,7 +662,7 @@ impl<'a> World<'a> {
             // A stream belongs to a process.
             if peer != index {
                 self.network.break_link(index, peer, self.now);
-                let delay = self.prng.below(2 * MILLIS);
+                let delay = self.prng.below(END_HEARD_MAX);
                 self.after(delay, Event::LinkDown(peer, index));
             }
         }
@@ -752,8 +749,11 @@ impl<'a> World<'a> {
                 self.machines[index].left = None;
                 self.end(index, false);
             } else if self.machines[index].node.is_none() {
-                let life = self.machines[index].life;
-                self.after(0, Event::Start(index, life));
+                // At once, and not before all have heard that the process before it ended: one that heard so afterwards would take it for
+                // the end of the new stream, which the other end would go on with, for ever.
+                let machine = &self.machines[index];
+                let (life, heard) = (machine.life, machine.end_heard);
+                self.schedule(heard, Event::Start(index, life));
             } else {
                 self.rearm(index);
             }
@@ -785,6 +785,27 @@ mod tests {
     use super::*;
     use crate::full_node::Body;
     use crate::seed::Options;
+
+    #[test]
+    fn a_process_follows_one_at_once_when_all_have_heard_that_it_ended() {
+        let options = Options::default();
+        let swarm = Swarm::draw(1, &options);
+        let (mut clients, mut trace) = (Clients::new(1, &swarm), Trace::new(false));
+        let mut world = World::new(1, &swarm, &mut clients, &mut trace);
+        world.on_start(0, 0).unwrap();
+        world.end(0, false);
+        world.on_calm().unwrap();
+        let events = std::mem::take(&mut world.events).into_iter();
+        let about_it = events.filter_map(|((at, _), event)| match event {
+            Event::LinkDown(_, 0) => Some((at, "heard")),
+            Event::Start(0, 1) => Some((at, "follows")),
+            _ => None,
+        });
+        let about_it: Vec<(u64, &str)> = about_it.collect();
+        let heard = about_it.iter().filter(|(_, what)| *what == "heard").count();
+        assert_eq!(heard, swarm.shape.nodes - 1);
+        assert_eq!(about_it[heard], (END_HEARD_MAX, "follows"));
+    }
 
     #[test]
     fn what_is_very_late_when_the_storm_is_over_is_lost_with_its_link() {

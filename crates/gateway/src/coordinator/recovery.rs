@@ -10,7 +10,7 @@
 //! Anybody may do it, any number of times: whoever is asked refuses if he has not voted, and what was written once does
 //! not change. What is decided for a coordinator that is dead is also forgotten in the end, once all have recorded it.
 
-use super::Coordinator;
+use super::{Coordinator, DEADLINE};
 use crate::context::Context;
 use crate::shared::Shared;
 use crate::transaction_stats::{TornTransaction, TransactionStats};
@@ -21,8 +21,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Decision, Finding, Participant, Participants, Recovery, Refusal, TxnId, VoteRecord};
 
-/// How long a coordinator that can be reached is left to end its transaction.
+/// How long a coordinator that can be reached is left to end its transaction, from a group's vote on.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The same of one that has taken locks, and has not voted: a script may read under them for as long as its client is waited for, and
+/// whoever refused it meanwhile would have it begin again, and refuse it again. At that moment its coordinator gives them back.
+const LOCKED_PATIENCE: Duration = DEADLINE;
 
 /// How long the answers to a query are waited for before everybody is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -45,8 +49,8 @@ const TORN_MAX: usize = 32;
 #[derive(Default)]
 pub(crate) struct Recoveries {
     open: BTreeMap<TxnId, TxnQuery>,
-    /// Since when a transaction holds locks in a group led here.
-    since: BTreeMap<(GroupId, TxnId), Monotonic>,
+    /// Since when a transaction holds locks in a group led here, or has its vote, and whether it has that.
+    since: BTreeMap<(GroupId, TxnId), (Monotonic, bool)>,
     /// How many were decided here.
     decided: u64,
     /// The newest that are torn.
@@ -221,7 +225,7 @@ impl Coordinator {
             return !self.has(txn);
         }
         let since = self.recoveries.since.get(&(group, txn));
-        since.is_some_and(|since| cx.now.since(*since) >= ABANDONED_AFTER)
+        since.is_some_and(|(since, _)| cx.now.since(*since) >= ABANDONED_AFTER)
     }
 
     /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
@@ -252,21 +256,30 @@ impl Coordinator {
         let now = cx.now;
         let group = cx.local.replicas[index].group();
         let keyspace = cx.local.replicas[index].keyspace();
-        let open: Vec<(TxnId, Participants)> = keyspace
+        let open: Vec<(TxnId, Participants, bool)> = keyspace
             .open_transactions()
-            .map(|(txn, participants)| (txn, participants.clone()))
+            .map(|(txn, participants)| (txn, participants.clone(), keyspace.has_prepared(txn)))
             .collect();
-        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
+        let still: BTreeSet<TxnId> = open.iter().map(|(txn, ..)| *txn).collect();
         let its = (group, LOWEST)..(GroupId::new(group.number() + 1), LOWEST);
         let ended = self
             .recoveries
             .since
             .extract_if(its, |(_, txn), _| !still.contains(txn));
         ended.for_each(drop);
-        for (txn, participants) in open {
-            let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
+        for (txn, participants, has_voted) in open {
+            let known = self.recoveries.since.entry((group, txn));
+            let known = known.or_insert((now, has_voted));
+            if known.1 != has_voted {
+                *known = (now, has_voted);
+            }
+            let since = known.0;
+            let patience = match has_voted || mutations::is(Mutation::LockedIsQueried) {
+                true => PATIENCE,
+                false => LOCKED_PATIENCE,
+            };
             let is_seen_to = txn.boot == cx.boot() && txn.worker == cx.worker && self.has(txn);
-            if !is_seen_to && (cx.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
+            if !is_seen_to && (cx.is_lost(txn.boot) || now.since(since) >= patience) {
                 self.recover(cx, txn, participants);
             }
         }

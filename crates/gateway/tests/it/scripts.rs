@@ -440,6 +440,26 @@ fn a_script_has_the_whole_keyspace_for_itself() {
     }
 }
 
+/// Between sites far from each other, where it takes longer than a second until it has read it all under its locks.
+#[test]
+fn a_script_has_the_whole_keyspace_for_as_long_as_its_client_is_waited_for() {
+    let count = "EVAL local\ts=0\tfor\ti=1,20\tdo\ts=s+redis.call('DBSIZE')redis.call('SET','k'..i,i)end\treturn\ts 0";
+    let answer = || {
+        let mut world = replicated(4);
+        world.pace = 25_000_000;
+        world.turns(200);
+        let before = world.now;
+        (world.run(0, 7, count), world.now - before)
+    };
+    let (reply, took) = answer();
+    assert_eq!(reply, ":190");
+    assert!((2_000_000_000..9_000_000_000).contains(&took), "{took}");
+    mutations::plant(Some(Mutation::LockedIsQueried));
+    let (reply, _) = answer();
+    mutations::plant(None);
+    assert!(reply.starts_with("-TRYAGAIN"), "{reply}");
+}
+
 /// As [`World::run`], with another thread beside each worker.
 fn run_beside(world: &mut World, node: usize, line: &str) -> String {
     world.send(node, 7, line);

@@ -395,7 +395,7 @@ impl Links {
         if let Body::Hello { workers, .. } = frame.body {
             self.learn_workers(from, workers, known, out);
         }
-        let own = self.who;
+        let (own, number, workers) = (self.who, self.number, self.workers);
         let peer = self.peer_mut(place);
         let is_of_stream = peer.heard.map(|(_, stream)| stream) == Some(frame.stream);
         match frame.body {
@@ -403,6 +403,16 @@ impl Links {
             Body::Hello {
                 who: Who::Joining, ..
             } if own == Who::Joining => {}
+            // Whoever calls a worker that there is none of learns how many there are, and calls the right one. A stream to there that has just
+            // begun goes on: the other end would not know what one in answer to this call is for, and hear the former.
+            Body::Hello { answers: None, .. } if frame.to != number => {
+                let hello = Body::Hello {
+                    who: own,
+                    workers,
+                    answers: Some(frame.stream),
+                };
+                self.say_there(place, hello, out);
+            }
             // Another process has dialled, which was here before: its connection has gone with it. Or another worker has, of a process
             // that has fewer than was thought.
             Body::Hello {
@@ -575,6 +585,93 @@ impl Links {
         for place in places {
             self.end_stream(place);
             self.say_there(place, Body::Bye, out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::{Boot, GroupCount, UnixMillis};
+
+    const MACHINES: usize = 2;
+
+    /// Of a worker of the node on this machine, which takes all others to have as many.
+    fn links(machine: usize, number: u8, workers: u8) -> Links {
+        let groups = Groups::with_default_partitions(GroupCount::new(6).unwrap());
+        let who = Who::Member(NodeId(machine as u64 + 1), Boot(1));
+        let mut prng = Prng::new(machine as u64);
+        Links::new((number, workers, 3), groups, who, machine, MACHINES, &mut prng)
+    }
+
+    /// What was said, to whom.
+    fn take(out: &mut node::Output) -> Vec<Frame> {
+        let frames = std::mem::take(&mut out.frames);
+        frames.into_iter().map(|(_, frame)| frame).collect()
+    }
+
+    /// Two that talk: the only worker of the first node, and one of the other's.
+    struct Pair {
+        known: Known,
+        one: Links,
+        other: Links,
+    }
+
+    impl Pair {
+        /// What the other one says comes to the only worker there is, if it begins a stream or is for it; what the first one says is heard
+        /// if it is for this worker.
+        fn talk(&mut self, mut said: Vec<Frame>) {
+            while !said.is_empty() {
+                let mut out = node::Output::new(false);
+                for frame in said {
+                    if frame.to == 0 || matches!(frame.body, Body::Hello { .. }) {
+                        self.one.on_frame(1, frame, &self.known, &mut out);
+                    }
+                }
+                self.one.flush(Monotonic(0), &mut out);
+                let heard = take(&mut out);
+                for frame in heard.into_iter().filter(|frame| frame.to == self.other.number) {
+                    self.other.on_frame(0, frame, &self.known, &mut out);
+                }
+                self.other.flush(Monotonic(0), &mut out);
+                said = take(&mut out);
+            }
+        }
+    }
+
+    #[test]
+    fn who_called_a_worker_that_is_not_there_is_heard_and_hears() {
+        let mut pair = Pair {
+            known: [(0, NodeId(1)), (1, NodeId(2))].into(),
+            one: links(0, 0, 1),
+            other: links(1, 1, 3),
+        };
+        // It is the first node's part to dial, which it has not for long; and the other one takes it to have three workers.
+        let mut out = node::Output::new(false);
+        for secs in [0, DIALLED_AFTER.as_secs()] {
+            let now = Monotonic(0).after(Duration::from_secs(secs));
+            pair.other.look_after(&pair.known, now, &mut out);
+        }
+        let said = take(&mut out);
+        assert_eq!(said.iter().map(|frame| frame.to).collect::<Vec<_>>(), [1]);
+        pair.talk(said);
+        let message = || PeerMessage::WallClock(UnixMillis(1));
+        let to = |node: u64, worker: u16| PeerWorker {
+            node: NodeId(node),
+            worker,
+        };
+        pair.one.say(to(2, 1), message());
+        pair.other.say(to(1, 0), message());
+        pair.other.flush(Monotonic(0), &mut out);
+        let said = take(&mut out);
+        assert_eq!(said.len(), 1);
+        pair.talk(said);
+        let is_heard = |event: &Event| matches!(event, Event::Peer(_, PeerMessage::WallClock(_)));
+        for links in [&mut pair.one, &mut pair.other] {
+            assert_eq!(
+                links.take_events().iter().filter(|event| is_heard(event)).count(),
+                1
+            );
         }
     }
 }

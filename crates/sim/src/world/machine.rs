@@ -22,6 +22,8 @@ pub(super) struct Machine {
     /// The timer that is scheduled, and how many were.
     pub(super) timer: Option<u64>,
     pub(super) timers: u64,
+    /// Then all others have heard that its last process has ended.
+    pub(super) end_heard: u64,
     /// Out of the game for ever.
     pub(super) is_dead: bool,
     /// Because its node has left the cluster: nobody waits for it.
@@ -47,6 +49,7 @@ impl Machine {
             turns: 0,
             timer: None,
             timers: 0,
+            end_heard: 0,
             is_dead: false,
             has_left: false,
             is_disk_ill: false,

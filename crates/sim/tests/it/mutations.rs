@@ -297,6 +297,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::HoldRepliesNotKept,
     // Scripts that are run before those before them, which takes a group that has no log yet: `crates/gateway/tests/it/workers.rs`.
     Mutation::AheadOfTurn,
+    // A script that reads for longer than a second under its locks, and networks that slow are rare: `crates/gateway/tests/it/scripts.rs`.
+    Mutation::LockedIsQueried,
     // A client that waits for a key of a partition that moves, and for no other: `crates/keyspace/tests/it/moves.rs`.
     Mutation::WaitersLeftBehind,
     Mutation::DestinationLeftBehind,
@@ -333,6 +335,8 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::RecoveredDoesNotWait,
     // A transaction whose coordinator is dead, of a leader that led before: `crates/gateway/tests/it/cluster.rs`.
     Mutation::LaterDeathNotTold,
+    // A node that is replaced, and back before anything is placed without it: one seed in thousands. `crates/control/tests/state.rs`.
+    Mutation::PutIsPlaced,
     // A map that another one leads on from and that was lost, or is another one: `crates/control/src/map_difference.rs`, and whole
     // clusters in `crates/control/tests/meta.rs`.
     Mutation::DifferenceOnAnyBase,

@@ -45,6 +45,16 @@ fn find_nothing(seeds: impl IntoIterator<Item = u64>, options: &Options) {
 fn what_was_found_is_not_found_again() {
     // A client was served by one worker while another one tried for it, as its key might have moved: it was answered twice.
     find_nothing([4_926], &Options::default());
+    // A process followed on another one at once, and others heard only then that this had ended: its links went one way, for ever.
+    find_nothing([1_000_092], &Options::default());
+    // A worker was called that there is none of, by one that its node was just calling: the link went one way, for ever.
+    find_nothing([1_007_864, 1_016_703], &Options::default());
+    // A node that an operator had put another one in the place of was back before anything was placed without it.
+    find_nothing([1_003_153, 1_010_172], &Options::default());
+    // What was left of a partition was sent in pieces so small that it was never through while that was locked.
+    find_nothing([1_014_652], &Options::default());
+    // A script that read for longer than a second under its locks was refused, and began again, always.
+    find_nothing([1_018_011], &Options::default());
 }
 
 #[test]
