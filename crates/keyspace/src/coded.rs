@@ -26,8 +26,7 @@
 //! 4. **A value that is refilled has the checksum of the fragment that it replaces.**
 //! 5. **The keys of held values are in `held`**; others can be, until the next settling.
 //!
-//! Absent: the operations of entries that bring code, settling and refills (only tests call these methods), who has which fragments, and
-//! gathering. A code that is taken back. Collections: they are whole.
+//! Absent: who has which fragments, and gathering (`replica/member/fragments.rs`). Collections: they are whole.
 
 pub(crate) mod needs;
 

@@ -496,7 +496,7 @@ impl GroupState {
             if is_locked && self.puts_off(question) && self.waiting_reads.put_off(place, all, Some(txn)) {
                 return answers.deferred();
             }
-            if is_locked && self.parks(question, place, all, Some(txn), answers) {
+            if is_locked && self.lets_wait(question, place, all, Some(txn), answers) {
                 return;
             }
             return self.answer_holder(txn, question, answers);
@@ -533,7 +533,7 @@ impl GroupState {
         if self.puts_off(question) && self.waiting_reads.put_off(place, all, None) {
             return answers.deferred();
         }
-        if self.parks(question, place, all, None, answers) {
+        if self.lets_wait(question, place, all, None, answers) {
             return;
         }
         let age = match question {
@@ -553,7 +553,7 @@ impl GroupState {
     }
 
     /// If a read lacks values of which there are fragments here, it waits for them, or is told that there is no room to wait.
-    fn parks(
+    fn lets_wait(
         &mut self,
         question: &Question<'_>,
         place: ReadPlace,
@@ -564,7 +564,7 @@ impl GroupState {
         if !crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
             return false;
         }
-        let is_parked = self.park(LongRead {
+        let is_waiting = self.let_wait(LongRead {
             place,
             all: all.clone(),
             holder,
@@ -572,7 +572,7 @@ impl GroupState {
             values: None,
             gives_up: false,
         });
-        match is_parked {
+        match is_waiting {
             true => answers.deferred(),
             false => answers.crowded_out(),
         }
@@ -580,15 +580,15 @@ impl GroupState {
     }
 
     /// Lets a read wait for what it was found to lack; `false` if there is no room.
-    fn park(&mut self, long: LongRead) -> bool {
+    fn let_wait(&mut self, long: LongRead) -> bool {
         let mut lacking = std::mem::take(&mut self.local.to_gather);
-        let is_parked = lacking
+        let is_waiting = lacking
             .first()
-            .is_some_and(|first| self.waiting_reads.park(first, long));
-        if is_parked {
+            .is_some_and(|first| self.waiting_reads.await_value(first, long));
+        if is_waiting {
             self.lacking.append(&mut lacking);
         }
-        is_parked
+        is_waiting
     }
 
     /// Whether a command that reads needs values of which there are fragments here.
@@ -621,7 +621,7 @@ impl GroupState {
         let question = &questions[long.place.index as usize].question;
         if !long.gives_up && crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
             // There is room: it has just left.
-            self.park(long);
+            self.let_wait(long);
             return true;
         }
         self.local.to_gather.clear();

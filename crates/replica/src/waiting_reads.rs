@@ -177,7 +177,7 @@ impl WaitingReads {
     }
 
     /// A value that it needs is to be gathered: it is answered when that is here. `false` if there is no room.
-    pub(crate) fn park(&mut self, lacking: &FullKey, long: LongRead) -> bool {
+    pub(crate) fn await_value(&mut self, lacking: &FullKey, long: LongRead) -> bool {
         if self.len() >= WAITING_READS_MAX {
             return false;
         }
@@ -187,7 +187,7 @@ impl WaitingReads {
     }
 
     /// A value is here, or another one, or cannot be gathered: who has waited for it is looked at again.
-    pub(crate) fn unpark(&mut self, key: &FullKey, gives_up: bool) {
+    pub(crate) fn value_is_here(&mut self, key: &FullKey, gives_up: bool) {
         for mut long in self.cold.remove(key).into_iter().flatten() {
             long.gives_up |= gives_up;
             self.long.push_back(long);

@@ -140,9 +140,7 @@ pub(super) struct Fragments {
     wants: BTreeMap<FullKey, Want>,
     /// Bytes of the values that are gathered in the background.
     behind_bytes: usize,
-    /// Questions are numbered.
-    number: u64,
-    asks: BTreeMap<u64, Ask>,
+    questions: Questions,
     /// What others are to be asked when the turn ends.
     to_ask: BTreeMap<Incarnation, (Vec<AskedKey>, usize)>,
     /// Messages for the turn's end.
@@ -261,6 +259,14 @@ enum Said {
     /// It has none of it, and has applied as much.
     Nothing,
     Later,
+}
+
+/// The questions on their way.
+#[derive(Default)]
+struct Questions {
+    /// They are numbered.
+    number: u64,
+    asks: BTreeMap<u64, Ask>,
 }
 
 /// A question on its way.
@@ -386,8 +392,8 @@ impl Fragments {
     }
 
     fn send_ask(&mut self, to: Incarnation, keys: Vec<AskedKey>, now: Monotonic) {
-        self.number += 1;
-        let number = self.number;
+        self.questions.number += 1;
+        let number = self.questions.number;
         self.to_tell.push((
             to,
             CodingMessage::Ask {
@@ -395,7 +401,7 @@ impl Fragments {
                 keys: keys.clone(),
             },
         ));
-        self.asks.insert(number, Ask { to, keys, at: now });
+        self.questions.asks.insert(number, Ask { to, keys, at: now });
     }
 
     /// Somebody else leads, or nobody.
@@ -409,7 +415,10 @@ impl Fragments {
         let counts = self.counts;
         *self = Fragments {
             counts,
-            number: self.number,
+            questions: Questions {
+                number: self.questions.number,
+                asks: BTreeMap::new(),
+            },
             ..Fragments::default()
         };
     }
@@ -417,7 +426,7 @@ impl Fragments {
     /// The node of a member is out of reach: what it was asked is asked of others.
     pub(super) fn on_silence(&mut self, member: Incarnation) {
         self.silent.insert(member);
-        self.asks.retain(|_, ask| ask.to != member);
+        self.questions.asks.retain(|_, ask| ask.to != member);
         for want in self.wants.values_mut() {
             want.is_hedged |= want.asked.get(&member) == Some(&None);
         }
@@ -464,10 +473,10 @@ impl Fragments {
         number: u64,
         found: Vec<Found>,
     ) {
-        if self.asks.get(&number).is_none_or(|ask| ask.to != from) {
+        if self.questions.asks.get(&number).is_none_or(|ask| ask.to != from) {
             return;
         }
-        let ask = self.asks.remove(&number).expect("it was looked at");
+        let ask = self.questions.asks.remove(&number).expect("it was looked at");
         for (asked, found) in ask.keys.into_iter().zip(found) {
             let key = (asked.db, asked.key);
             let Some(want) = self
@@ -521,7 +530,7 @@ impl Fragments {
                     let is_meant = keyspace.recode(key.0, &key.1, want.version, &whole);
                     self.counts.recoded += u64::from(is_meant);
                 }
-                state.waiting_reads.unpark(key, false);
+                state.waiting_reads.value_is_here(key, false);
             }
         }
     }
@@ -568,7 +577,7 @@ impl Fragments {
                 self.others.push_back(key.clone());
             }
         }
-        state.waiting_reads.unpark(key, true);
+        state.waiting_reads.value_is_here(key, true);
     }
 
     /// A value is needed here. `false` if there is no fragment in its place, or no room.
@@ -765,9 +774,9 @@ impl Fragments {
     pub(super) fn want_for_reads(&mut self, state: &mut GroupState, around: Around<'_>) {
         for key in state.take_lacking() {
             if self.is_hopeless(state, around, &key) {
-                state.waiting_reads.unpark(&key, true);
+                state.waiting_reads.value_is_here(&key, true);
             } else if !self.want(state, around, &key, true) && !state.keyspace().is_coded(key.0, &key.1) {
-                state.waiting_reads.unpark(&key, false);
+                state.waiting_reads.value_is_here(&key, false);
             }
         }
     }
@@ -830,7 +839,9 @@ impl Fragments {
     }
 
     fn go_on_gathering(&mut self, state: &mut GroupState, around: Around<'_>) {
-        self.asks.retain(|_, ask| around.now.since(ask.at) < PATIENCE);
+        self.questions
+            .asks
+            .retain(|_, ask| around.now.since(ask.at) < PATIENCE);
         let keys: Vec<FullKey> = self.wants.keys().cloned().collect();
         for key in keys {
             let version = state.keyspace().version_of(key.0, &key.1);
@@ -842,14 +853,14 @@ impl Fragments {
                 self.look_on(state, around, &key);
             } else {
                 self.remove(&key);
-                state.waiting_reads.unpark(&key, false);
+                state.waiting_reads.value_is_here(&key, false);
             }
         }
         let lacking: Vec<FullKey> = state.waiting_reads.lacking().cloned().collect();
         for key in lacking {
             if !self.wants.contains_key(&key) {
                 if !state.keyspace().is_coded(key.0, &key.1) {
-                    state.waiting_reads.unpark(&key, false);
+                    state.waiting_reads.value_is_here(&key, false);
                 } else {
                     self.want(state, around, &key, true);
                 }
