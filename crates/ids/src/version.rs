@@ -89,6 +89,8 @@ impl SemanticsVersion {
     /// From these rules on an operator may have a node forget what it keeps of a group, and has nodes replaced together. Entries of groups of
     /// keys are as before.
     pub const FORGET: SemanticsVersion = SemanticsVersion(8);
+    /// From these rules on partitions are mended that no group hosts, or several, because one has begun anew.
+    pub const PARTITIONS_MENDED: SemanticsVersion = SemanticsVersion(9);
     /// From these rules on replicas may keep values as fragments, and say so to each other in messages of their own.
     pub const CODING: SemanticsVersion = SemanticsVersion(10);
 }

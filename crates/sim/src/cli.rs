@@ -62,7 +62,7 @@ simulated.
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
---no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves, --no-coding and --no-unlike.";
+--no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves and --no-unlike, and with or without --coding.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -157,9 +157,9 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
-            Arg::new("no-coding")
-                .long("no-coding")
-                .help("Draws no values that are kept as fragments: one seed in three has some")
+            Arg::new("coding")
+                .long("coding")
+                .help("Draws values that are kept as fragments: one seed in three has some. Not all of these seeds pass yet")
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -276,7 +276,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             growths: !matches.get_flag("no-growth"),
             permits: !matches.get_flag("no-may-stop"),
             partition_moves: !matches.get_flag("no-partition-moves"),
-            coding: !matches.get_flag("no-coding"),
+            coding: matches.get_flag("coding"),
             durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

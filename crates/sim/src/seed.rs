@@ -71,7 +71,7 @@ impl Default for Options {
             growths: true,
             permits: true,
             partition_moves: true,
-            coding: true,
+            coding: false,
             durability: Vec::new(),
         }
     }
@@ -133,7 +133,7 @@ impl Failure {
         } else {
             " --no-partition-moves"
         };
-        let coding = if self.options.coding { "" } else { " --no-coding" };
+        let coding = if self.options.coding { " --coding" } else { "" };
         let unlike = if self.options.unlike { "" } else { " --no-unlike" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {

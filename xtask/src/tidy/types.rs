@@ -57,7 +57,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("keyspace", "Keyspace", 21, PARTS),
     ("keyspace", "LeaderLocal", 32, FACTS),
     ("node", "Disk", 16, EDGE),
-    ("node", "Peers", 18, EDGE),
+    ("node", "Peers", 19, EDGE),
     ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 18, FACTS),
     ("replica", "GroupClient", 24, PARTS),

@@ -629,8 +629,9 @@ mod tests {
                     }
                 }
                 self.one.flush(Monotonic(0), &mut out);
-                let heard = take(&mut out);
-                for frame in heard.into_iter().filter(|frame| frame.to == self.other.number) {
+                let mut heard = take(&mut out);
+                heard.retain(|frame| frame.to == self.other.number);
+                for frame in heard {
                     self.other.on_frame(0, frame, &self.known, &mut out);
                 }
                 self.other.flush(Monotonic(0), &mut out);
