@@ -75,9 +75,9 @@ pub(crate) fn mends(state: &State, observations: &Observations) -> Vec<Mend> {
     }
     known.retain(|partition, _| partition.number() < groups.partitions().get());
     for (&partition, known) in &mut known {
-        let is_founder = |group: &GroupId| groups.founded_range(*group).index(partition).is_some();
-        if let Some(founder) = groups.iter().find(is_founder) {
-            known.entry(founder).or_insert(Whereabouts::Here(0));
+        let is_first_host = |group: &GroupId| groups.founded_range(*group).index(partition).is_some();
+        if let Some(first_host) = groups.iter().find(is_first_host) {
+            known.entry(first_host).or_insert(Whereabouts::Here(0));
         }
     }
     let ahead = |partition| observations.ahead.get(partition).copied().unwrap_or_default();

@@ -322,7 +322,7 @@ impl Hot {
     }
 
     /// Bytes that the last whole walk has kept.
-    pub fn kept(&self) -> usize {
+    pub fn kept_by_last_walk(&self) -> usize {
         self.kept_before
     }
 

@@ -1004,7 +1004,8 @@ impl Member {
     /// Whether reads that came behind writes of their gateway may need a value of which there is a fragment here. They are not to be answered behind what
     /// comes next.
     fn must_look_at(&mut self, state: &mut GroupState, gathered: &Gathered) -> bool {
-        if state.keyspace().code().is_none() || !(self.gathering.has_writes() || !self.flights.is_empty()) {
+        let is_at_rest = !self.gathering.has_writes() && self.flights.is_empty();
+        if state.keyspace().code().is_none() || is_at_rest {
             return false;
         }
         let up_to = self.fragments.settled();

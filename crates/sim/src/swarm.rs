@@ -648,12 +648,14 @@ impl Swarm {
     /// through while it is locked, which is for three seconds at most.
     pub(crate) fn piece_bytes(&self) -> usize {
         let moves = self.shape.splits || self.partition_moves > 0;
-        match self.latency.1 + self.turn {
-            ..=SHORT_HOP => 10,
-            ..=FAST_HOP if !moves => 10,
-            ..=FAST_HOP => 40,
-            _ if !moves => 40,
-            _ => 160,
+        let hop = self.latency.1 + self.turn;
+        if hop <= SHORT_HOP {
+            return 10;
+        }
+        match (hop <= FAST_HOP, moves) {
+            (true, false) => 10,
+            (true, true) | (false, false) => 40,
+            (false, true) => 160,
         }
     }
 

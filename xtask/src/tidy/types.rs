@@ -83,7 +83,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     ("gateway", "Gateway", 3, MOVES),
     ("keyspace", "Apply", 18, COMMANDS),
     ("keyspace", "Edit", 3, COMMANDS),
-    ("keyspace", "Keyspace", 19, PARTS),
+    ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "Reader", 16, COMMANDS),
     ("replica", "GroupClient", 3, MOVES),
     (

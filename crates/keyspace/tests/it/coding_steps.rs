@@ -880,7 +880,7 @@ fn who_leads_keeps_what_is_in_use_as_far_as_there_is_room_and_names_what_may_go(
     group.settle_all();
     let node = &mut group.nodes[0];
     node.keyspace.demote(10_000, &node.local, Some(&mut hot));
-    assert_eq!(hot.kept(), 10_000, "of the walk before");
+    assert_eq!(hot.kept_by_last_walk(), 10_000, "of the walk before");
     group.check_hashes();
 }
 
