@@ -13,6 +13,9 @@ use keyspace::{
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
 
+/// A database, a key, its version, and its value.
+type Refill = (Db, Box<[u8]>, Version, Vec<u8>);
+
 fn steps() -> Vec<CodingStep<'static>> {
     let mut away = group_code(5, 7);
     away.holders[1] = None;
@@ -540,7 +543,7 @@ fn commands(lines: &[&str]) -> Operations {
 
 /// Carries out what was looked at, behind what it is said to need.
 fn run_behind_refills(group: &mut Group, look: &Look, operations: &Operations) -> Vec<Vec<u8>> {
-    let refills: Vec<(Db, Box<[u8]>, Version, Vec<u8>)> = look
+    let refills: Vec<Refill> = look
         .needed
         .refill
         .iter()
@@ -752,9 +755,9 @@ fn blocks_transactions_and_what_comes_in_pieces_are_looked_into() {
             began: UnixMillis(1),
             participants: participants(),
             keys: vec![
-                (db(0), b"k".as_slice().into(), true),
-                (db(0), b"other".as_slice().into(), false),
-                (db(0), b"short".as_slice().into(), false),
+                (db(0), b"k".as_slice(), true),
+                (db(0), b"other".as_slice(), false),
+                (db(0), b"short".as_slice(), false),
             ],
             is_whole: false,
         })),
