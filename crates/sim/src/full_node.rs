@@ -46,6 +46,7 @@ use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId,
     PartitionCount, PartitionId, Prng, SemanticsVersion, Token, UnixMillis,
 };
+use keyspace::GroupCode;
 use links::{Event, Known, Links};
 use mutations::Mutation;
 pub(crate) use operator::{CodingOrder, Order, Whim};
@@ -217,6 +218,8 @@ pub(crate) struct Holding {
     pub(crate) members: Option<Members>,
     /// Whether its log holds a change of these that may be carried out, or may not.
     pub(crate) has_change_ahead: bool,
+    /// Of a group that has values which are kept as fragments, by which code, and whether this replica has its rows.
+    pub(crate) coded: Option<(GroupCode, bool)>,
 }
 
 impl FullNode {
@@ -744,6 +747,8 @@ impl FullNode {
                     has_change_ahead: replica_view
                         .member()
                         .is_some_and(|member| member.raft().has_change_ahead()),
+                    coded: coded::code_in_use(replica_view.keyspace())
+                        .map(|code| (code, replica_view.coding_counts().groups_filling == 0)),
                 });
                 holdings.collect()
             }
@@ -764,6 +769,7 @@ impl FullNode {
             incarnation,
             members: Some(members.clone()),
             has_change_ahead: self.meta.has_change_ahead() || self.has_voter_to_let_go(),
+            coded: None,
         })
     }
 
@@ -793,6 +799,11 @@ fn holding(kept: &HandoverImage) -> Holding {
         incarnation: kept.incarnation,
         members: kept.rest.as_ref().map(|(point, _)| point.members.clone()),
         has_change_ahead: false,
+        coded: kept
+            .keyspace
+            .as_ref()
+            .and_then(coded::code_in_use)
+            .map(|code| (code, true)),
     }
 }
 

@@ -197,6 +197,8 @@ struct Leading {
 struct Search {
     at: Option<WalkPlace>,
     is_under_way: bool,
+    /// In which epoch it began.
+    epoch: u32,
     /// Whether it has met anything that is settled.
     has_found: bool,
     /// When the last one ended, in which epoch, and whether nothing was settled any more.
@@ -985,7 +987,13 @@ impl Fragments {
                 ..current.clone()
             },
             // Two numbers of replicas overlap while a replica takes the place of another one.
-            (Some(current), Some((_, code))) if code != current.code && !is_settled_number => return,
+            (Some(current), Some((_, code)))
+                if code != current.code
+                    && !is_settled_number
+                    && !mutations::is(Mutation::CodeChangedEarly) =>
+            {
+                return;
+            }
             (Some(current), Some((_, code))) if code != current.code => {
                 match !current.is_on && self.is_whole(current) || mutations::is(Mutation::CodeChangedEarly) {
                     true => GroupCode {
@@ -1136,12 +1144,15 @@ impl Fragments {
             };
             epoch == code.epoch.0 && rests
         });
-        if !search.is_under_way {
+        // What was met under another code tells nothing: what was held then waits for holders that may be lost, and what is settled now
+        // may lie behind it.
+        if !search.is_under_way || search.epoch != code.epoch.0 {
             if is_over {
                 return;
             }
             *search = Search {
                 is_under_way: true,
+                epoch: code.epoch.0,
                 ended: search.ended,
                 ..Search::default()
             };

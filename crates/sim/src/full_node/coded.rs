@@ -1,10 +1,10 @@
 //! Values that are kept as fragments: how many there were, and what must be so of them when everything has come to rest.
 
-use super::FullNode;
+use super::{FullNode, Holding};
 use coding::{Code, Fragment, Gather, Gathered};
 use gateway::ReplicaView;
 use ids::Db;
-use keyspace::{Given, GroupCode, WalkPlace};
+use keyspace::{Given, GroupCode, Keyspace, WalkPlace};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -148,7 +148,7 @@ fn check_on(
     if settled.0 + 2 < applied.0 {
         return Err(format!("has settled up to {} of {}", settled.0, applied.0));
     }
-    for (db, key) in settled_keys(leader) {
+    for (db, key) in settled_keys(leader.keyspace()) {
         let whole = all.iter().filter(|view| view.incarnation != leader.incarnation);
         if let Some(view) = whole.clone().find(|view| !view.keyspace().is_coded(db, &key)) {
             return Err(format!(
@@ -168,19 +168,38 @@ fn check_off(leader: &ReplicaView<'_>, may_lack: bool) -> Result<(), String> {
     if code.is_on {
         return Err("keeps values as fragments still".to_owned());
     }
-    match settled_keys(leader).first() {
+    match settled_keys(leader.keyspace()).first() {
         Some((_, key)) if !may_lack => Err(format!("{} is settled still", String::from_utf8_lossy(key))),
         _ => Ok(()),
     }
 }
 
-fn settled_keys(leader: &ReplicaView<'_>) -> Vec<FullKey> {
+/// The code of a group that has values which are kept as fragments, or may be.
+pub(super) fn code_in_use(keyspace: &Keyspace) -> Option<GroupCode> {
+    let code = keyspace.code()?;
+    (!settled_keys(keyspace).is_empty()).then(|| code.clone())
+}
+
+/// Whether values that are kept as fragments can be made up of what these replicas of a group have.
+pub(super) fn are_made_up_of(holdings: &[&Holding]) -> bool {
+    let codes = holdings.iter().filter_map(|holding| holding.coded.as_ref());
+    let Some(newest) = codes.map(|(code, _)| code).max_by_key(|code| code.epoch) else {
+        return true;
+    };
+    let has_row = |holding: &&&Holding| {
+        let row = newest.row_of(holding.incarnation);
+        holding.coded.as_ref().is_some_and(|(code, is_in)| {
+            row.is_some() && code.row_of(holding.incarnation) == row && (*is_in || code.epoch < newest.epoch)
+        })
+    };
+    holdings.iter().filter(has_row).count() >= newest.code.data()
+}
+
+fn settled_keys(keyspace: &Keyspace) -> Vec<FullKey> {
     let (mut settled, mut held) = (Vec::new(), Vec::new());
     let mut at: Option<WalkPlace> = None;
     loop {
-        at = leader
-            .keyspace()
-            .find_settled(at, WALKED, &mut settled, &mut held);
+        at = keyspace.find_settled(at, WALKED, &mut settled, &mut held);
         if at.is_none() {
             return settled;
         }
@@ -189,7 +208,7 @@ fn settled_keys(leader: &ReplicaView<'_>) -> Vec<FullKey> {
 
 /// Each settled value is made up of the fragments of those who are there, and where it is whole it is the same.
 fn check_values(leader: &ReplicaView<'_>, all: &[ReplicaView<'_>], may_lack: bool) -> Result<(), String> {
-    for (db, key) in settled_keys(leader) {
+    for (db, key) in settled_keys(leader.keyspace()) {
         let Some(version) = leader.keyspace().version_of(db, &key) else {
             continue;
         };
