@@ -421,6 +421,8 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
     Observations {
         silence,
         groups,
+        given: BTreeMap::new(),
+        ahead: BTreeMap::new(),
         recovery_sources,
         given_up,
         paused_for: (source.below(2) == 0).then(|| Duration::from_secs(source.below(10) as u64)),

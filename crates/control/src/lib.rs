@@ -27,11 +27,13 @@ mod growth_state;
 mod lack;
 mod map;
 mod map_difference;
+mod mending;
 mod meta;
 mod node;
 mod node_memory;
 mod observations;
 mod outage;
+mod partition_notes;
 mod permit;
 mod placing;
 mod reconciler;
@@ -53,14 +55,16 @@ pub use growth_state::GrowthState;
 pub use lack::{Lack, Missing};
 pub use map::{Moving, Resizing, Route, RoutingMap, Site, Standing, Stop};
 pub use map_difference::MapDifference;
+pub use mending::Mend;
 pub use meta::{
-    Contact, Failure, HeldAlone, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, MetaWrite,
-    NodeHeartbeat, Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
+    Contact, Failure, HeldAlone, Instruction, LeaderOrder, Meta, MetaConfig, MetaEffects, MetaMessage,
+    MetaWrite, NodeHeartbeat, Notice, Record, RecoveredMeta, RequestAnswer, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Placed, WEIGHT_PERCENT};
 pub use node_memory::NodeMemory;
 pub use observations::{GroupReport, Observations};
 pub use outage::Outage;
+pub use partition_notes::PartitionNotes;
 pub use permit::{PERMIT_SECONDS_MAX, StopPermit, is_at_risk};
 pub use placing::RebalancePlan;
 pub use reconciler::{Pace, steps};

@@ -36,7 +36,7 @@ mod voter;
 pub use contact::Contact;
 pub use effects::{Failure, MetaEffects, MetaWrite, Notice, Record, Started};
 pub use held_alone::HeldAlone;
-pub use message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
+pub use message::{Instruction, LeaderOrder, MetaMessage, NodeHeartbeat, RequestAnswer};
 pub use recovered::RecoveredMeta;
 pub use seat::Restored;
 
@@ -49,6 +49,7 @@ use crate::node::Announcement;
 use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
 use crate::outage::Outage;
+use crate::partition_notes::PartitionNotes;
 use crate::reconciler::Pace;
 use crate::recovery_source::RecoverySource;
 use crate::state::State;
@@ -340,6 +341,14 @@ impl Meta {
         self.agent.own.memory = Some(memory);
     }
 
+    /// What is known here of partitions beside what groups host, in place of what was known before.
+    pub fn on_partition_notes(&mut self, notes: PartitionNotes) {
+        if self.agent.own.partition_notes != notes {
+            self.agent.own.partition_notes = notes;
+            self.agent.on_news();
+        }
+    }
+
     /// The replicas that were given up here, or that leaders here say are to be, in place of those of before.
     pub fn on_given_up(&mut self, given_up: Vec<GivenUp>) {
         if self.agent.own.given_up != given_up {
@@ -393,8 +402,12 @@ impl Meta {
             MetaMessage::Settings { version, settings } => {
                 self.agent.view.adopt_settings(version, settings, out);
             }
-            MetaMessage::Order(instruction) if instruction.group == GroupRef::Meta => {}
-            MetaMessage::Order(instruction) => out.orders.push(instruction),
+            MetaMessage::Order(LeaderOrder::Instruction(instruction)) => {
+                if instruction.group != GroupRef::Meta {
+                    out.orders.push(instruction);
+                }
+            }
+            MetaMessage::Order(LeaderOrder::Mend(mend)) => out.mends.push(mend),
             MetaMessage::State {
                 from: sender,
                 to,

@@ -4,7 +4,7 @@ use crate::command::Report;
 use crate::given_up::GivenUp;
 use crate::group::{GroupRef, MemberRole};
 use crate::recovery_source::RecoverySource;
-use ids::{Incarnation, NodeId, PartitionId};
+use ids::{Host, Incarnation, NodeId, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +17,10 @@ pub struct Observations {
     pub silence: BTreeMap<NodeId, Duration>,
     /// What groups' leaders say; shared with whoever keeps it, since there are thousands of them at each look.
     pub groups: BTreeMap<GroupRef, Arc<GroupReport>>,
+    /// What they say that their groups have given away: which partitions, where to, and how often each had moved then.
+    pub given: BTreeMap<GroupRef, Vec<(PartitionId, Host)>>,
+    /// The partitions that some node knows to have moved more often than its map says, and how often.
+    pub ahead: BTreeMap<PartitionId, u32>,
     /// What is left of groups that nobody leads.
     pub recovery_sources: Vec<RecoverySource>,
     /// Replicas that were given up although their nodes go on.

@@ -2,8 +2,8 @@
 
 use control::{
     Announcement, Factor, GroupMember, GroupRef, GroupReport, MemberRole, MetaCommand, MetaMessage,
-    MetaOutcome, MetaRefusal, NodeHeartbeat, NodeMemory, Observations, Pace, ReconcileStep, Report,
-    RoutingMap, State, steps,
+    MetaOutcome, MetaRefusal, NodeHeartbeat, NodeMemory, Observations, Pace, PartitionNotes, ReconcileStep,
+    Report, RoutingMap, State, steps,
 };
 use ids::{
     ClusterId, DurabilityMode, Epoch, GroupCount, GroupId, Groups, Host, NodeId, PartitionCount, PartitionId,
@@ -360,6 +360,7 @@ fn heartbeats_say_what_groups_host_and_are_as_ever_where_that_is_nothing() {
             recovery_sources: Vec::new(),
             given_up: Vec::new(),
             memory,
+            partition_notes: PartitionNotes::default(),
         })
     };
     let memory = NodeMemory { used: 5, most: 6 };

@@ -502,7 +502,10 @@ impl Coordinator {
     pub(crate) fn write_stats(&self, stats: &mut TransactionStats) {
         stats.in_flight += (self.open.len() + self.one_phase.sent.len()) as u64;
         stats.settling = self.settling.len() as u64;
-        (stats.partitions_moved, stats.partition_moves_given_up) = self.moving.counts();
+        let moves = self.moving.counts();
+        stats.partitions_moved = moves.done;
+        stats.partition_moves_given_up = moves.given_up;
+        stats.partitions_mended = moves.mended;
         self.recoveries.write_stats(stats);
     }
 

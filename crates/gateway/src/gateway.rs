@@ -42,8 +42,10 @@ use crate::timing::Caller;
 use crate::transaction_stats::TransactionStats;
 use bytes::Bytes;
 use command::{CommandId, ReplyError, Spec};
-use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
-use ids::{DurabilityMode, Epoch, GroupId, HashSeed, Monotonic, NodeId, PartitionId, PeerWorker, UnixMillis};
+use control::{GivenUp, GroupRef, GroupReport, PartitionNotes, RecoverySource};
+use ids::{
+    DurabilityMode, Epoch, GroupId, HashSeed, Host, Monotonic, NodeId, PartitionId, PeerWorker, UnixMillis,
+};
 use keyspace::{EncodingLimits as Compactness, KEPT_BYTES_MIN, KEYS_AHEAD, Keyspace, LfuParameters};
 use mutations::Mutation;
 use options::Settings;
@@ -941,6 +943,26 @@ impl Gateway {
     pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
         self.seats.on_order(&mut self.cx, group, index_then, order);
         self.route();
+    }
+
+    /// The meta group wants the leader of a group of this worker to have it know something else of a partition.
+    pub fn on_mend(&mut self, mend: &control::Mend) {
+        if self.cx.local.index(mend.group).is_some() {
+            self.coordinator.order_mend(*mend);
+        }
+    }
+
+    /// The group where this worker looks for a partition first.
+    pub fn host_of(&self, partition: PartitionId) -> Host {
+        Host {
+            group: self.cx.groups.host_of(partition),
+            moves: self.cx.groups.moves_of(partition),
+        }
+    }
+
+    /// What the meta group is to be told beside that of partitions.
+    pub fn partition_notes(&self) -> PartitionNotes {
+        self.seats.partition_notes(&self.cx)
     }
 
     /// What the meta group is to be told of the groups that this worker leads, and which it does not lead.

@@ -60,12 +60,15 @@ impl Context {
 }
 
 impl Gateway {
-    /// Begins to move one of the partitions that are to go to other groups, if this worker leads the group that hosts it and moves none.
+    /// Begins with what is to be mended, or to move one of the partitions that are to go to other groups, if this worker leads the group that hosts it and moves none.
     pub(crate) fn begin_wanted_move(&mut self) {
-        let cx = &self.cx;
-        if !self.coordinator.may_move(cx.now) {
+        if !self.coordinator.may_move(self.cx.now) {
             return;
         }
+        if self.coordinator.begin_ordered_mend(&mut self.cx) {
+            return self.route();
+        }
+        let cx = &self.cx;
         let Some(layout) = cx.view.layout() else { return };
         let is_ours = |(partition, to): &(&PartitionId, &GroupId)| {
             let index = cx.local.index(cx.groups.host_of(**partition))?;

@@ -53,6 +53,8 @@ pub struct TransactionStats {
     pub partitions_moved: u64,
     /// Attempts to move one that came to nothing, since the node started.
     pub partition_moves_given_up: u64,
+    /// Partitions of which its groups came to know something else, as they had begun anew without it, since the node started.
+    pub partitions_mended: u64,
     /// When the lists were made, by the clock that commands are timed by.
     listed_at: Option<u64>,
 }
@@ -122,6 +124,7 @@ impl TransactionStats {
         self.torn_count += other.torn_count;
         self.partitions_moved += other.partitions_moved;
         self.partition_moves_given_up += other.partition_moves_given_up;
+        self.partitions_mended += other.partitions_mended;
         self.torn.extend_from_slice(&other.torn);
         self.hottest.extend_from_slice(&other.hottest);
         self.oldest.extend_from_slice(&other.oldest);

@@ -16,6 +16,7 @@ mod slot;
 mod stream_id;
 mod time;
 mod version;
+mod whereabouts;
 
 pub use durability_mode::DurabilityMode;
 pub use group::{GroupCount, GroupId};
@@ -29,3 +30,4 @@ pub use slot::{SLOT_COUNT, Slot};
 pub use stream_id::StreamId;
 pub use time::{Monotonic, UnixMillis};
 pub use version::{Db, Epoch, SemanticsVersion, Version};
+pub use whereabouts::Whereabouts;

@@ -6,6 +6,9 @@
 //!                                                           given away, to which group <------committed----+
 //! ```
 //!
+//! A group that has begun anew may not know any more that a partition came or went. Two groups host it then, or none: that is mended, in each by a
+//! transaction of that group alone (`hosting/mending.rs`).
+//!
 //! Which group hosts a partition is state of the groups: maps only say where to ask first. A partition goes from one to another by a
 //! transaction of both, as `RENAME` over two groups does; what it holds has been copied before, into databases of its own that serve
 //! nobody, and what has changed since comes with the vote (`docs/decisions/0074-partitions-move.md`). What is asked for a partition that
@@ -20,6 +23,7 @@
 //! 3. A copy that a vote relies on is changed by nobody else.
 
 mod arrival;
+mod mending;
 mod partition_copy;
 
 pub use arrival::ArrivingPiece;
@@ -520,8 +524,10 @@ impl Keyspace {
             PartitionStep::Enter(enter) => self.hosting.arrival().is_some_and(|arrival| {
                 let is_it =
                     (arrival.txn, arrival.partition, arrival.pieces) == (txn, enter.partition, enter.pieces);
-                is_it && !arrival.is_voted_for && !self.hosts(enter.partition)
+                let is_free = !arrival.is_voted_for && !self.hosts(enter.partition);
+                is_it && is_free && self.knows_fewer_moves(enter.partition, enter.moves)
             }),
+            PartitionStep::Mend(mend) => self.may_mend(mend),
         }
     }
 
@@ -547,6 +553,7 @@ impl Keyspace {
         match step {
             PartitionStep::Leave { partition, to, moves } => self.leave(partition, to, moves, local),
             PartitionStep::Enter(enter) => self.enter(*enter, local),
+            PartitionStep::Mend(mend) => self.mend(mend, local),
         }
     }
 

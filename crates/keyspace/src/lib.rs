@@ -106,7 +106,7 @@ pub use long_values::{LONG_STEP_BYTES, LongStep, LongValues};
 pub use object::{Kind, Object, Value, allocation_size};
 pub use object_check::check_object;
 pub use object_copy::CopyStep;
-pub use partition_step::{Enter, PartitionStep};
+pub use partition_step::{Enter, PartitionMend, PartitionStep};
 pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{

@@ -1,14 +1,20 @@
-//! What a group does when a transaction by which a partition moves is committed: it leaves one group and enters another.
+//! What a group does when a transaction by which a partition moves is committed: it leaves one group and enters another. Or one group alone
+//! mends what it has lost of that when it began anew.
 //!
 //! ```text
 //!  step    1 leave   partition u16 | to which group u16 | moves u32
 //!          2 enter   partition u16 | moves u32 | pieces u64 | time i64 | applied u64 | swapped u64 for each database | records | requests
+//!          3 mend    partition u16 | found | becomes | seed u64 u64, from [`SemanticsVersion::PARTITIONS_MENDED`] on
+//!  found, becomes   0; or 1 u8 | moves u32: it is here; or 2 u8 | to which group u16 | moves u32: it has gone
 //!  records, requests   length u32 | bytes: `hosting/arrival.rs`, `keyspace/remainder.rs`
 //! ```
+//!
+//! [`SemanticsVersion::PARTITIONS_MENDED`]: ids::SemanticsVersion::PARTITIONS_MENDED
 
 use crate::object::VERSION_MAX;
+use crate::object_codec;
 use codec::{DecodeError, Reader, Writer};
-use ids::{Db, GroupId, PartitionId, UnixMillis, Version};
+use ids::{Db, GroupId, HashSeed, Host, PartitionId, UnixMillis, Version, Whereabouts};
 
 /// See the file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +30,30 @@ pub enum PartitionStep {
     },
     /// The partition comes, of which a copy has arrived.
     Enter(Box<Enter>),
+    /// What the group knows of the partition is not what others do.
+    Mend(PartitionMend),
+}
+
+/// What a group is to know of a partition in place of what it does. It is judged by what it knows when it votes: so an order that is late,
+/// or rests on what a leader said long ago, changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PartitionMend {
+    /// Which.
+    pub partition: PartitionId,
+    /// What it knows.
+    pub found: Whereabouts,
+    /// What it is to know. If it comes to be here so, it is empty; if it is here no more, what it holds goes.
+    pub becomes: Whereabouts,
+    /// By what the keys of a partition are ordered that comes to be here so.
+    pub seed: HashSeed,
+}
+
+impl PartitionMend {
+    /// Whether it says that the partition has moved more often than the group knows, and is or was here.
+    pub fn is_newer(&self) -> bool {
+        let is_or_was = self.becomes.is_here() || self.found.is_here();
+        is_or_was && self.becomes.moves() > self.found.moves()
+    }
 }
 
 /// What comes with a partition beside the copy of it.
@@ -73,6 +103,13 @@ impl PartitionStep {
                 to.bytes(&enter.records);
                 to.bytes(&enter.requests);
             }
+            PartitionStep::Mend(mend) => {
+                to.u8(3);
+                to.u16(mend.partition.number());
+                whereabouts(to, mend.found);
+                whereabouts(to, mend.becomes);
+                object_codec::seed(to, mend.seed);
+            }
         }
     }
 
@@ -106,7 +143,45 @@ impl PartitionStep {
                     requests: rest.bytes()?.into(),
                 })))
             }
+            3 => {
+                let mend = PartitionMend {
+                    partition,
+                    found: read_whereabouts(rest)?,
+                    becomes: read_whereabouts(rest)?,
+                    seed: object_codec::read_seed(rest)?,
+                };
+                let mend = Some(mend).filter(PartitionMend::is_newer);
+                mend.map(PartitionStep::Mend).ok_or(unknown)
+            }
             _ => Err(unknown),
         }
+    }
+}
+
+fn whereabouts(to: &mut Vec<u8>, whereabouts: Whereabouts) {
+    match whereabouts {
+        Whereabouts::Unknown => to.u8(0),
+        Whereabouts::Here(moves) => {
+            to.u8(1);
+            to.u32(moves);
+        }
+        Whereabouts::Gone(Host { group, moves }) => {
+            to.u8(2);
+            to.u16(group.number());
+            to.u32(moves);
+        }
+    }
+}
+
+fn read_whereabouts(rest: &mut Reader<'_>) -> Result<Whereabouts, DecodeError> {
+    let unknown = rest.error("what a group knows of a partition");
+    match rest.u8()? {
+        0 => Ok(Whereabouts::Unknown),
+        1 => Ok(Whereabouts::Here(rest.u32()?)),
+        2 => {
+            let (group, moves) = (GroupId::new(rest.u16()?), rest.u32()?);
+            Ok(Whereabouts::Gone(Host { group, moves }))
+        }
+        _ => Err(unknown),
     }
 }

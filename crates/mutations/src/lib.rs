@@ -233,6 +233,10 @@ pub enum Mutation {
     DestinationLeftBehind,
     /// An absent key that is watched counts as unchanged where its partition has come from elsewhere.
     WatchLostAtMove,
+    /// What leaders have said of partitions at different moments is taken for what is: it is mended at once, and by groups that know better.
+    MendedOnHearsay,
+    /// What groups have lost of partitions that came and went is not mended.
+    LostMovesKept,
     /// A group whose majority lost its power begins anew before its generation is over.
     NotEndedFirst,
     /// What a replica said of its log before its generation was over counts.
@@ -422,6 +426,8 @@ impl Mutation {
         Mutation::WaitersLeftBehind,
         Mutation::DestinationLeftBehind,
         Mutation::WatchLostAtMove,
+        Mutation::MendedOnHearsay,
+        Mutation::LostMovesKept,
         Mutation::OldReadTold,
         Mutation::LostLocksIgnored,
         Mutation::NotEndedFirst,

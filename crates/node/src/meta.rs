@@ -18,8 +18,8 @@ use bytes::Bytes;
 use consensus::Times;
 use control::{
     Contact, Failure, GivenUp, GroupRef, GroupReport, Lack, Meta, MetaCommand, MetaMessage, MetaOutcome,
-    MetaRefusal, NodeMemory, Notice, Outage, Record, RecoverySource, Restored, RoutingMap, Setting, Started,
-    State,
+    MetaRefusal, NodeMemory, Notice, Outage, PartitionNotes, Record, RecoverySource, Restored, RoutingMap,
+    Setting, Started, State,
 };
 use gateway::{Layout, Shared, Wish};
 use ids::{Monotonic, SemanticsVersion};
@@ -55,6 +55,8 @@ pub(crate) enum Input {
     RecoverySources(u16, Vec<RecoverySource>),
     /// Replicas that a worker has given up, or of which its leaders say that they are to be.
     GivenUp(u16, Vec<GivenUp>),
+    /// What a worker knows of partitions beside what groups host.
+    PartitionNotes(u16, PartitionNotes),
     /// An operator wants these to be carried out, one after the other.
     Orders(Vec<MetaCommand>, Sender<Results>),
     /// An operator wants to see the state of the meta group; none if this node has no replica of it.
@@ -132,6 +134,7 @@ pub(crate) struct Driver {
     /// By worker, what it has of groups that nobody leads.
     recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
     given_up: BTreeMap<u16, Vec<GivenUp>>,
+    partition_notes: BTreeMap<u16, PartitionNotes>,
 }
 
 /// What became of a worker's wish: the worker, the wish's number, and the versions that its settings have got, in their order;
@@ -177,6 +180,7 @@ pub(crate) struct Happened {
     pub(crate) map: Option<Arc<RoutingMap>>,
     pub(crate) started: Option<Started>,
     pub(crate) orders: Vec<control::Instruction>,
+    pub(crate) mends: Vec<control::Mend>,
     /// What is set for the whole cluster, if that has changed.
     pub(crate) settings: Option<Arc<BTreeMap<String, Setting>>>,
     /// What became of workers' wishes.
@@ -222,6 +226,7 @@ impl Driver {
             orders: VecDeque::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            partition_notes: BTreeMap::new(),
         }
     }
 
@@ -319,6 +324,13 @@ impl Driver {
         self.given_up.insert(worker, given_up);
         let all = self.given_up.values().flatten().copied();
         self.meta.on_given_up(all.collect());
+    }
+
+    pub(crate) fn on_partition_notes(&mut self, worker: u16, notes: PartitionNotes) {
+        self.partition_notes.insert(worker, notes);
+        let mut all = PartitionNotes::default();
+        self.partition_notes.values().for_each(|notes| all.merge(notes));
+        self.meta.on_partition_notes(all);
     }
 
     /// What is left where nodes are missing, as whoever leads the meta group finds.
@@ -420,6 +432,7 @@ impl Driver {
             }
             happened.started = effects.started.or(happened.started);
             happened.orders.extend(effects.orders);
+            happened.mends.extend(effects.mends);
             for notice in effects.notices {
                 tell(notice, &mut happened);
             }
@@ -674,7 +687,8 @@ impl Desk {
             self.view.outcome(granted);
             self.mailboxes.wake(worker);
         }
-        let mut has_orders = false;
+        let mut has_orders = !happened.mends.is_empty();
+        happened.mends.into_iter().for_each(|mend| self.view.mend(mend));
         for instruction in happened.orders {
             if let GroupRef::Data(group) = instruction.group {
                 self.view.order(group, instruction.index, instruction.order);
@@ -730,6 +744,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                     driver.on_recovery_sources(worker, recovery_sources)
                 }
                 Input::GivenUp(worker, given_up) => driver.on_given_up(worker, given_up),
+                Input::PartitionNotes(worker, notes) => driver.on_partition_notes(worker, notes),
                 Input::Orders(commands, reply) => driver.on_orders(commands, reply),
                 // Whoever asked may have given up waiting.
                 Input::Look(reply) => drop(reply.send(driver.state().map(Box::new))),

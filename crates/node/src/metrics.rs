@@ -450,6 +450,11 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             "Attempts to move a partition from a group led here that came to nothing. They are made again.",
             seen.partition_moves_given_up,
         ),
+        (
+            "chorale_partitions_mended_total",
+            "Partitions that no group hosted, or several, mended in groups led here after a group had begun anew.",
+            seen.partitions_mended,
+        ),
     ] {
         page.single(name, MetricKind::Counter, help, figure);
     }
@@ -562,6 +567,7 @@ mod tests {
             "chorale_transactions_torn_total",
             "chorale_partitions_moved_total",
             "chorale_partition_moves_given_up_total",
+            "chorale_partitions_mended_total",
             "chorale_scripts_at_once_total",
             "chorale_scripts_on_copies_total",
             "chorale_scripts_as_transactions_total",

@@ -70,6 +70,8 @@ pub(crate) struct Peers {
     has_recovery_sources: bool,
     /// Whether it found any that were given up.
     has_given_up: bool,
+    /// Whether it found anything to say of partitions.
+    has_partition_notes: bool,
 }
 
 /// A node that has spoken to this worker by a link.
@@ -206,6 +208,7 @@ impl Peers {
             linked_at: Monotonic(0),
             has_recovery_sources: false,
             has_given_up: false,
+            has_partition_notes: false,
         }
     }
 
@@ -261,8 +264,11 @@ impl Peers {
         }
         if self.orders_version != self.view.orders_version() {
             self.orders_version = self.view.orders_version();
-            for (group, index, order) in self.view.take_orders(is_ours) {
+            for (group, index, order) in self.view.take_orders(&is_ours) {
                 gateway.on_order(group, index, &order);
+            }
+            for mend in self.view.take_mends(is_ours) {
+                gateway.on_mend(&mend);
             }
         }
     }
@@ -583,6 +589,11 @@ impl Peers {
             self.group_reports_at = now.after(gateway.group_reports_pause());
             if !group_reports.is_empty() || news {
                 drop(self.meta.send(Input::GroupReports(group_reports, not_led)));
+            }
+            let notes = gateway.partition_notes();
+            if self.has_partition_notes || !notes.is_empty() {
+                self.has_partition_notes = !notes.is_empty();
+                drop(self.meta.send(Input::PartitionNotes(self.worker, notes)));
             }
             let recovery_sources = gateway.recovery_sources();
             if self.has_recovery_sources || !recovery_sources.is_empty() {

@@ -3,7 +3,7 @@
 
 use crate::meta::{Granted, Remains};
 use crate::status::Ledger;
-use control::{Order, RoutingMap};
+use control::{Mend, Order, RoutingMap};
 use gateway::{GroupPlacement, Layout, NodeHealth, NodeIndex, NodeName, Topology, TopologyNode};
 use ids::{GroupId, NodeId, UnixMillis};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +28,8 @@ pub(crate) struct View {
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
+    /// Likewise, what they are to know of partitions: bounded by these.
+    mends: Mutex<Vec<Mend>>,
     orders_version: AtomicU64,
     /// For each worker, what became of what it wished of the meta group. Bounded by the wishes under way, and emptied by the
     /// worker's next turn.
@@ -97,6 +99,18 @@ impl View {
     pub(crate) fn order(&self, group: GroupId, index: u64, order: Order) {
         lock(&self.orders).push((group, index, order));
         self.orders_version.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn mend(&self, mend: Mend) {
+        lock(&self.mends).push(mend);
+        self.orders_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes those of groups that `is_ours` names.
+    pub(crate) fn take_mends(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<Mend> {
+        lock(&self.mends)
+            .extract_if(.., |mend| is_ours(mend.group))
+            .collect()
     }
 
     /// Changes with new outcomes.

@@ -340,6 +340,10 @@ impl Replica {
     pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
         let member = Member::new(self.state.group, generation, raft, applied, LogBase::Stored);
         member.into_recovery_source(&mut self.state, turn, now);
+        // What the log has left under way is inherited as what the state had: who asked for it is not here.
+        if let Role::Alone(alone) = &mut self.role {
+            alone.restore(&self.state);
+        }
     }
 
     /// A step has panicked: what is here may be in pieces. Nothing of it is used again, not even to free it.

@@ -11,7 +11,7 @@ use crate::node::Connection;
 use crate::swarm::Swarm;
 use crate::workloads::{self, Checked, Next, Running, SingleKeys, Task, TxnHistory};
 use history::{Answer, Call, Outcome, Process, Ticket};
-use ids::Prng;
+use ids::{PartitionCount, PartitionId, Prng};
 use std::collections::VecDeque;
 
 /// One client.
@@ -131,6 +131,23 @@ impl Clients {
     /// What there is may be lost: from now on they use other keys. How often that was.
     pub(crate) fn begin_anew(&mut self) -> u64 {
         self.single_keys.begin_anew()
+    }
+
+    /// See [`SingleKeys::lose_partition`].
+    pub(crate) fn lose_partition(&mut self, count: PartitionCount, partition: PartitionId, now: u64) {
+        self.single_keys.lose_partition(count, partition, now);
+    }
+
+    /// Together they write to each partition and read that, besides all else that they have been given.
+    pub(crate) fn give_probes(&mut self, partitions: PartitionCount) {
+        let probes = self.single_keys.probes(partitions);
+        let all = self.clients.len();
+        let mut pairs = probes.chunks_exact(2).enumerate();
+        for (number, pair) in &mut pairs {
+            if let Some(left) = &mut self.clients[number % all].left {
+                left.requests.extend(pair.iter().cloned());
+            }
+        }
     }
 
     /// Whether every client is done.

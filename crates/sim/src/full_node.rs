@@ -34,14 +34,14 @@ pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
-    RecoverySource, RoutingMap, Started,
+    PartitionNotes, RecoverySource, RoutingMap, Started,
 };
 use frame::Who;
 pub(crate) use frame::{Body, Frame, describe_piece};
 use gateway::{HandoverImage, ReplicaView};
 use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId,
-    PartitionCount, Prng, SemanticsVersion, Token, UnixMillis,
+    PartitionCount, PartitionId, Prng, SemanticsVersion, Token, UnixMillis,
 };
 use links::{Event, Known, Links};
 use mutations::Mutation;
@@ -105,6 +105,9 @@ pub(crate) struct FullNode {
     /// By worker, what it has of groups that nobody leads.
     recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
     given_up: BTreeMap<u16, Vec<GivenUp>>,
+    partition_notes: BTreeMap<u16, PartitionNotes>,
+    /// The partitions that were begun anew, or let go of, since this was last asked.
+    lost: Vec<(PartitionCount, PartitionId)>,
     wake_at: Option<Monotonic>,
     /// What was last noted of it.
     described: String,
@@ -298,6 +301,12 @@ impl FullNode {
                 let all = self.recovery_sources.values().flatten().cloned();
                 self.meta.on_recovery_sources(all.collect());
             }
+            Report::PartitionNotes(worker, notes) => {
+                self.partition_notes.insert(worker, notes);
+                let mut all = PartitionNotes::default();
+                self.partition_notes.values().for_each(|notes| all.merge(notes));
+                self.meta.on_partition_notes(all);
+            }
             Report::GivenUp(worker, given_up) => {
                 self.given_up.insert(worker, given_up);
                 let all = self.given_up.values().flatten().copied();
@@ -307,10 +316,14 @@ impl FullNode {
                 GIVEN_UP.set(GIVEN_UP.get() + 1);
             }
             Report::Notice(notice) => {
-                // Only what was lost with a group may tear a transaction.
+                // Only what was lost with a group may tear a transaction, or have a partition mended.
                 let map = self.map.as_ref();
                 let is_any_anew = map.is_some_and(|map| map.groups.iter().any(|group| group.generation > 0));
-                if !(is_any_anew && notice.contains("is torn")) {
+                let partitions = map.and_then(|map| map.partitions);
+                let mended = mended(&notice).zip(partitions);
+                if is_any_anew && let Some(((partition, is_lost), partitions)) = mended {
+                    self.lost.extend(is_lost.then_some((partitions, partition)));
+                } else if !(is_any_anew && notice.contains("is torn")) {
                     self.refused.get_or_insert(notice);
                 }
             }
@@ -398,6 +411,9 @@ impl FullNode {
             }
             self.started = effects.started.or(self.started.take());
             if let Stage::Serving(serving) = &mut self.stage {
+                for mend in effects.mends {
+                    serving.worker_with(mend.group).mends.push(mend);
+                }
                 for instruction in effects.orders {
                     if let GroupRef::Data(group) = instruction.group {
                         serving.worker_with(group).orders.push(instruction);
@@ -661,6 +677,16 @@ impl FullNode {
         }
     }
 
+    /// How many partitions there are, as far as it knows.
+    pub(crate) fn partitions(&self) -> Option<PartitionCount> {
+        self.map.as_ref()?.partitions
+    }
+
+    /// The partitions that it has begun anew, or let go of, since this was last asked.
+    pub(crate) fn take_lost(&mut self) -> Vec<(PartitionCount, PartitionId)> {
+        std::mem::take(&mut self.lost)
+    }
+
     /// The replicas of all workers.
     fn replica_views(&self) -> impl Iterator<Item = ReplicaView<'_>> {
         let workers = self.serving().into_iter().flat_map(|serving| &serving.workers);
@@ -728,6 +754,18 @@ impl FullNode {
         let meta = self.meta.state().map(|state| &state.groups()[&GroupRef::Meta]);
         meta.is_some_and(|meta| meta.voters().any(|voter| !meta.targets.contains(&voter.node)))
     }
+}
+
+/// Which partition was mended, if a notice says so, and whether something may be lost by that.
+fn mended(notice: &str) -> Option<(PartitionId, bool)> {
+    let rest = notice
+        .strip_prefix("partition ")
+        .filter(|rest| rest.contains("is mended"))?;
+    let (number, what) = rest.split_once(' ')?;
+    Some((
+        PartitionId::new(number.parse().ok()?),
+        !what.contains("is found there again"),
+    ))
 }
 
 fn holding(kept: &HandoverImage) -> Holding {
@@ -968,6 +1006,8 @@ impl FullNode {
             old_views: VecDeque::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
+            partition_notes: BTreeMap::new(),
+            lost: Vec::new(),
             wake_at: None,
             described: String::new(),
             refused: None,

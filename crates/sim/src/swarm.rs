@@ -237,7 +237,10 @@ impl Swarm {
                 .mix
                 .draw_scripts(&mut Prng::new(seed ^ 0x5343_5249_5054_000f));
         }
-        let is_of_ruins = mutation == Some(Mutation::UnreportedPassedOver);
+        let is_of_ruins = matches!(
+            mutation,
+            Some(Mutation::UnreportedPassedOver | Mutation::LostMovesKept)
+        );
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
         let may_ruin =
@@ -298,7 +301,7 @@ impl Swarm {
         }
         // What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5041_5254_4d4f_0011);
-        let may_move = swarm.ruins == 0 && swarm.blackouts == 0 && mutation.is_none();
+        let may_move = mutation.is_none();
         if options.partition_moves && may_move && prng.below(2) == 0 {
             swarm.partition_moves = 20 + often(&mut prng, 200, 1_000);
         }
@@ -546,9 +549,14 @@ impl Swarm {
                 swarm.think = MILLIS;
             }
             // Partitions that move all the time.
-            Some(Mutation::LeavingNotLocked | Mutation::ChangesLeftBehind) => {
+            Some(Mutation::LeavingNotLocked | Mutation::ChangesLeftBehind | Mutation::MendedOnHearsay) => {
                 swarm.partition_moves = 1_000;
                 swarm.think = MILLIS;
+            }
+            // Groups lose that they have moved.
+            Some(Mutation::LostMovesKept) => {
+                swarm.ruins = 60;
+                swarm.partition_moves = 1_000;
             }
             // They move to groups that were added, while all keys are looked at together.
             Some(Mutation::GivenNotSaid | Mutation::StepsNotPlaced) => {

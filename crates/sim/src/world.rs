@@ -378,8 +378,13 @@ impl<'a> World<'a> {
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
         node.handle(inputs, &mut clock, &mut out);
+        let lost = node.take_lost();
         let done = clock.truth() + self.swarm.turn;
         self.mark(count, index as u64);
+        for (count, partition) in lost {
+            self.note(|| format!("what was written to {partition:?} may be lost"));
+            self.clients.lose_partition(count, partition, self.now);
+        }
         self.after_step(index, done, out)
     }
 
@@ -742,6 +747,14 @@ impl<'a> World<'a> {
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
         self.clients.give_requests(CALM_REQUESTS);
+        let may_be_lost = self.swarm.ruins > 0 || self.swarm.blackouts > 0;
+        let mut all = self.machines.iter().filter_map(|machine| machine.node.as_ref());
+        if may_be_lost
+            && self.swarm.partition_moves > 0
+            && let Some(partitions) = all.find_map(FullNode::partitions)
+        {
+            self.clients.give_probes(partitions);
+        }
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {
                 self.clients.clients[index].waits_since = self.now;

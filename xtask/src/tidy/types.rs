@@ -57,7 +57,7 @@ const LARGE: &[(&str, &str, usize, &str)] = &[
     ("keyspace", "Keyspace", 20, PARTS),
     ("keyspace", "LeaderLocal", 30, FACTS),
     ("node", "Disk", 16, EDGE),
-    ("node", "Peers", 18, EDGE),
+    ("node", "Peers", 19, EDGE),
     ("node", "Worker", 21, EDGE),
     ("replica", "Effects", 17, FACTS),
     ("replica", "GroupClient", 24, PARTS),
@@ -83,7 +83,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     ("gateway", "Gateway", 3, MOVES),
     ("keyspace", "Apply", 18, COMMANDS),
     ("keyspace", "Edit", 3, COMMANDS),
-    ("keyspace", "Keyspace", 16, PARTS),
+    ("keyspace", "Keyspace", 17, PARTS),
     ("keyspace", "Reader", 16, COMMANDS),
     ("replica", "GroupClient", 3, MOVES),
     (

@@ -556,6 +556,7 @@ impl Agent {
             recovery_sources: self.own.recovery_sources.clone(),
             given_up: self.own.given_up.clone(),
             memory: self.own.memory,
+            partition_notes: self.own.partition_notes.clone(),
         };
         out.send(to, MetaMessage::NodeHeartbeat(node_heartbeat));
     }

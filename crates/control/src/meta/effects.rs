@@ -4,6 +4,7 @@ use super::contact::Contact;
 use super::message::{Instruction, MetaMessage};
 use crate::command::{AssignedReplica, MetaOutcome, MetaRefusal};
 use crate::map::RoutingMap;
+use crate::mending::Mend;
 use crate::settings::Setting;
 use consensus::{HardState, LogEntry, SnapshotPoint};
 use ids::{Boot, NodeId};
@@ -25,6 +26,8 @@ pub struct MetaEffects {
     pub started: Option<Started>,
     /// For groups that are led on this node.
     pub orders: Vec<Instruction>,
+    /// Likewise: what they are to know of partitions.
+    pub mends: Vec<Mend>,
     /// What became of what was proposed here, by the number that `propose` answered.
     pub outcomes: Vec<(u64, Result<MetaOutcome, Failure>)>,
     /// What the operator is to read.

@@ -7,14 +7,16 @@ use super::telling::Telling;
 use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::lack::Lack;
+use crate::mending::{Mend, UNCHANGED_FOR, mends};
 use crate::node_memory::NodeMemory;
 use crate::observations::{GroupReport, Observations};
 use crate::outage::Outage;
+use crate::partition_notes::PartitionNotes;
 use crate::reconciler::Pace;
 use crate::recovery_source::{RECOVERY_SOURCES_MAX, RecoverySource};
 use crate::state::State;
 use consensus::{Index, SnapshotPoint, Term};
-use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, Host, Incarnation, Monotonic, NodeId, PartitionId, SemanticsVersion};
 use mutations::Mutation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,6 +66,10 @@ struct Told {
 struct Led {
     /// What leaders said last, and when.
     reports: BTreeMap<GroupRef, (Monotonic, Arc<GroupReport>)>,
+    /// What they said with that of partitions that their groups have given away.
+    given: BTreeMap<GroupRef, Vec<(PartitionId, Host)>>,
+    /// The partitions that each node knows to have moved more often than its map says, and when it said so.
+    ahead: BTreeMap<NodeId, (Monotonic, BTreeMap<PartitionId, u32>)>,
     /// The groups of which nobody says that it leads them, and since when.
     unled: BTreeMap<GroupRef, Monotonic>,
 }
@@ -87,9 +93,21 @@ struct Noticed {
     permitted: BTreeMap<NodeId, (Epoch, Monotonic)>,
     /// The newest rules that all nodes can follow, if these are newer than those in force.
     raisable: Option<(SemanticsVersion, Monotonic)>,
+    /// What would mend partitions.
+    mends: BTreeMap<Mend, Monotonic>,
 }
 
 impl Noticed {
+    /// This would mend partitions now. What would for so long that everybody has said it again.
+    fn mends(&mut self, mends: Vec<Mend>, now: Monotonic) -> Vec<Mend> {
+        let before = std::mem::take(&mut self.mends);
+        let since = |mend: &Mend| before.get(mend).copied().unwrap_or(now);
+        self.mends = mends.into_iter().map(|mend| (mend, since(&mend))).collect();
+        let is_due = |since| now.since(since) >= UNCHANGED_FOR || mutations::is(Mutation::MendedOnHearsay);
+        let due = self.mends.iter().filter(|(_, since)| is_due(**since));
+        due.map(|(mend, _)| *mend).collect()
+    }
+
     /// This is what the state has now.
     fn look(&mut self, state: &State, now: Monotonic) {
         let known = self.paused;
@@ -192,9 +210,11 @@ impl LeaderState {
         if self.heard.insert(node, (known.boot, now)).is_none() {
             self.looks.has_news = true;
         }
+        let notes = &node_heartbeat.partition_notes;
         for group_report in &node_heartbeat.group_reports {
-            self.see(node, group_report, state, now);
+            self.see(node, group_report, notes, state, now);
         }
+        self.note_ahead(node, notes, now);
         if let Some(memory) = node_heartbeat.memory {
             self.memory.insert(node, memory);
         }
@@ -237,7 +257,14 @@ impl LeaderState {
     }
 
     /// A group's leader has said this.
-    pub(crate) fn see(&mut self, node: NodeId, group_report: &GroupReport, state: &State, now: Monotonic) {
+    pub(crate) fn see(
+        &mut self,
+        node: NodeId,
+        group_report: &GroupReport,
+        notes: &PartitionNotes,
+        state: &State,
+        now: Monotonic,
+    ) {
         let name = group_report.report.group;
         if group_report.report.leader != node || !state.groups().contains_key(&name) {
             return;
@@ -255,6 +282,24 @@ impl LeaderState {
         self.looks.has_news |= same.is_none();
         let said = same.unwrap_or_else(|| Arc::new(group_report.clone()));
         self.led.reports.insert(name, (now, said));
+        let given = notes.given.get(&name).cloned();
+        self.led.given.insert(name, given.unwrap_or_default());
+    }
+
+    /// A node knows of moves that its map does not.
+    pub(crate) fn note_ahead(&mut self, node: NodeId, notes: &PartitionNotes, now: Monotonic) {
+        match notes.ahead.is_empty() {
+            true => drop(self.led.ahead.remove(&node)),
+            false => drop(self.led.ahead.insert(node, (now, notes.ahead.clone()))),
+        }
+    }
+
+    /// What is to mend partitions that no group hosts, or several.
+    pub(crate) fn mends(&mut self, state: &State, observations: &Observations, now: Monotonic) -> Vec<Mend> {
+        if mutations::is(Mutation::LostMovesKept) {
+            return Vec::new();
+        }
+        self.noticed.mends(mends(state, observations), now)
     }
 
     /// Whether a node was heard within this time.
@@ -308,6 +353,18 @@ impl LeaderState {
         self.led
             .reports
             .retain(|_, (seen, _)| now.since(*seen) < GROUP_REPORT_LASTS);
+        let reports = &self.led.reports;
+        self.led.given.retain(|name, _| reports.contains_key(name));
+        self.led
+            .ahead
+            .retain(|_, (said, _)| now.since(*said) < GROUP_REPORT_LASTS);
+        let mut ahead = PartitionNotes::default();
+        for (_, said) in self.led.ahead.values() {
+            ahead.merge(&PartitionNotes {
+                ahead: said.clone(),
+                ..PartitionNotes::default()
+            });
+        }
         let before = std::mem::take(&mut self.led.unled);
         let unled = state
             .groups()
@@ -350,6 +407,8 @@ impl LeaderState {
             groups: groups
                 .map(|(&name, (_, group_report))| (name, Arc::clone(group_report)))
                 .collect(),
+            given: self.led.given.clone(),
+            ahead: ahead.ahead,
             recovery_sources: self.recovery_sources(now),
             given_up: self.given_up(now),
             paused_for: noticed.paused.map(|(_, seen)| now.since(seen)),
@@ -542,6 +601,7 @@ mod tests {
             recovery_sources: vec![said],
             given_up: Vec::new(),
             memory: None,
+            partition_notes: PartitionNotes::default(),
         };
         let now = Monotonic(1);
         let mut leader_state = LeaderState::new(Term(1), now);

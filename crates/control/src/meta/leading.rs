@@ -5,7 +5,7 @@ use super::agent::Agent;
 use super::contact::Contact;
 use super::effects::MetaEffects;
 use super::leader_state::{LeaderState, Recipient};
-use super::message::{Instruction, MetaMessage, NodeHeartbeat, RequestAnswer};
+use super::message::{Instruction, LeaderOrder, MetaMessage, NodeHeartbeat, RequestAnswer};
 use super::proposal::Proposal;
 use super::seat::Applied;
 use super::telling::Versions;
@@ -390,8 +390,9 @@ impl Voter {
         };
         let Some(book) = seat.book() else { return false };
         for group_report in agent.own.groups.values() {
-            leader_state.see(node, group_report, &book.state, now);
+            leader_state.see(node, group_report, &agent.own.partition_notes, &book.state, now);
         }
+        leader_state.note_ahead(node, &agent.own.partition_notes, now);
         true
     }
 
@@ -453,6 +454,7 @@ impl Voter {
             true => lacks(&book.state, &observations, &pace),
             false => BTreeMap::new(),
         };
+        let mends = leader_state.mends(&book.state, &observations, now);
         for step in steps(&book.state, &observations, &pace) {
             match step {
                 ReconcileStep::Propose(command) => self.propose(command),
@@ -472,10 +474,24 @@ impl Voter {
                     match leader {
                         _ if group == GroupRef::Meta => self.obey(&instruction, now),
                         Some(leader) if Some(leader) == agent.node() => out.orders.push(instruction),
-                        Some(leader) => out.send(Contact::Node(leader), MetaMessage::Order(instruction)),
+                        Some(leader) => {
+                            let order = LeaderOrder::Instruction(instruction);
+                            out.send(Contact::Node(leader), MetaMessage::Order(order));
+                        }
                         None => {}
                     }
                 }
+            }
+        }
+        for mend in mends {
+            let seen = observations.groups.get(&GroupRef::Data(mend.group));
+            match seen.map(|seen| seen.report.leader) {
+                Some(leader) if Some(leader) == agent.node() => out.mends.push(mend),
+                Some(leader) => {
+                    let order = MetaMessage::Order(LeaderOrder::Mend(mend));
+                    out.send(Contact::Node(leader), order);
+                }
+                None => {}
             }
         }
     }

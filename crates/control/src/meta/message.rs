@@ -18,9 +18,11 @@ use crate::group::GroupRef;
 use crate::lack::Lack;
 use crate::map::RoutingMap;
 use crate::map_difference::MapDifference;
+use crate::mending::Mend;
 use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
 use crate::outage::Outage;
+use crate::partition_notes::PartitionNotes;
 use crate::recovery_source::RecoverySource;
 use crate::settings::Setting;
 use crate::step::Order;
@@ -86,7 +88,7 @@ pub enum MetaMessage {
         settings: Arc<BTreeMap<String, Setting>>,
     },
     /// To the node that leads a group.
-    Order(Instruction),
+    Order(LeaderOrder),
     /// The whole state, to a member that the log cannot help. It is small.
     State {
         /// Who sends it.
@@ -148,6 +150,8 @@ pub struct NodeHeartbeat {
     pub given_up: Vec<GivenUp>,
     /// How much it holds, once its workers have counted that.
     pub memory: Option<NodeMemory>,
+    /// What else it knows of partitions. Nothing before all nodes follow [`ids::SemanticsVersion::PARTITIONS_MENDED`].
+    pub partition_notes: PartitionNotes,
 }
 
 /// What the leader of a group is asked for.
@@ -161,6 +165,15 @@ pub struct Instruction {
     pub index: u64,
     /// What.
     pub order: Order,
+}
+
+/// What the node that leads a group is told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LeaderOrder {
+    /// Its members are to be others, or its leader is.
+    Instruction(Instruction),
+    /// It is to know something else of a partition.
+    Mend(Mend),
 }
 
 impl MetaMessage {
@@ -245,9 +258,13 @@ impl Wire for MetaMessage {
                 version.put(out);
                 settings.as_ref().put(out);
             }
-            MetaMessage::Order(instruction) => {
+            MetaMessage::Order(LeaderOrder::Instruction(instruction)) => {
                 out.push(10);
                 instruction.put(out);
+            }
+            MetaMessage::Order(LeaderOrder::Mend(mend)) => {
+                out.push(16);
+                mend.put(out);
             }
             MetaMessage::State {
                 from,
@@ -312,7 +329,7 @@ impl Wire for MetaMessage {
                 version: Wire::take(input)?,
                 settings: Arc::new(Wire::take(input)?),
             },
-            10 => MetaMessage::Order(Wire::take(input)?),
+            10 => MetaMessage::Order(LeaderOrder::Instruction(Wire::take(input)?)),
             11 => MetaMessage::State {
                 from: Wire::take(input)?,
                 to: Wire::take(input)?,
@@ -328,6 +345,7 @@ impl Wire for MetaMessage {
             13 => MetaMessage::Outage(Wire::take(input)?),
             14 => MetaMessage::Lack(Wire::take(input)?),
             15 => MetaMessage::Difference(Wire::take(input)?),
+            16 => MetaMessage::Order(LeaderOrder::Mend(Wire::take(input)?)),
             _ => return Err(input.error("a tag of a message")),
         })
     }
@@ -409,8 +427,8 @@ impl Wire for MetaOutcome {
     }
 }
 
-/// What groups host beside what they were founded with stands behind all else: reports of builds that know of no such thing follow each
-/// other without it.
+/// What groups host beside what they were founded with stands behind all else, and what else is known of partitions behind that: reports of
+/// builds that know of no such thing follow each other without it.
 type Hosted = BTreeMap<GroupRef, Vec<(PartitionId, u32)>>;
 
 impl Wire for NodeHeartbeat {
@@ -428,13 +446,16 @@ impl Wire for NodeHeartbeat {
         let hosted: Hosted = hosted
             .map(|report| (report.report.group, report.hosted.clone()))
             .collect();
-        if hosted.is_empty() {
+        if hosted.is_empty() && self.partition_notes.is_empty() {
             if let Some(memory) = &self.memory {
                 memory.put(out);
             }
         } else {
             self.memory.unwrap_or_default().put(out);
             hosted.put(out);
+            if !self.partition_notes.is_empty() {
+                self.partition_notes.put(out);
+            }
         }
     }
 
@@ -447,6 +468,7 @@ impl Wire for NodeHeartbeat {
             recovery_sources: Wire::take(input)?,
             given_up: Wire::take(input)?,
             memory: None,
+            partition_notes: PartitionNotes::default(),
         };
         if !input.rest().is_empty() {
             node_heartbeat.memory = Some(Wire::take(input)?);
@@ -458,6 +480,9 @@ impl Wire for NodeHeartbeat {
             node_heartbeat.memory = node_heartbeat
                 .memory
                 .filter(|memory| *memory != NodeMemory::default());
+        }
+        if !input.rest().is_empty() {
+            node_heartbeat.partition_notes = Wire::take(input)?;
         }
         for report in &mut node_heartbeat.group_reports {
             report.hosted = hosted.remove(&report.report.group).unwrap_or_default();

@@ -4,6 +4,7 @@ use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::node_memory::NodeMemory;
 use crate::observations::GroupReport;
+use crate::partition_notes::PartitionNotes;
 use crate::recovery_source::RecoverySource;
 use std::collections::BTreeMap;
 
@@ -18,6 +19,8 @@ pub(crate) struct OwnReports {
     pub(crate) given_up: Vec<GivenUp>,
     /// How much the node holds.
     pub(crate) memory: Option<NodeMemory>,
+    /// What else is known here of partitions.
+    pub(crate) partition_notes: PartitionNotes,
 }
 
 impl OwnReports {

@@ -532,6 +532,8 @@ impl World {
         let mut observations = Observations {
             silence: silence.collect(),
             groups: BTreeMap::new(),
+            given: BTreeMap::new(),
+            ahead: BTreeMap::new(),
             recovery_sources: Vec::new(),
             given_up: Vec::new(),
             raisable_for: Some(Duration::ZERO),

@@ -3,7 +3,7 @@
 use super::Seats;
 use crate::context::Context;
 use consensus::Members;
-use ids::{Boot, GroupId, Incarnation, Monotonic, PartitionCount, PartitionId};
+use ids::{Boot, GroupId, Incarnation, Monotonic, PartitionCount, PartitionId, Whereabouts};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
 
@@ -63,6 +63,11 @@ impl<'a> ReplicaView<'a> {
     /// Whether it hosts a partition.
     pub fn hosts(&self, partition: PartitionId) -> bool {
         self.replica.keyspace().hosts(partition)
+    }
+
+    /// Where a partition is, as it knows it.
+    pub fn whereabouts(&self, partition: PartitionId) -> Whereabouts {
+        self.replica.keyspace().whereabouts(partition)
     }
 
     /// The partitions that it hosts.

@@ -3,7 +3,8 @@
 use super::seat::Seat;
 use super::{GroupLayout, Seats};
 use crate::context::Context;
-use control::{GivenUp, GroupRef, GroupReport, RecoverySource};
+use control::{GivenUp, GroupRef, GroupReport, PartitionNotes, RecoverySource};
+use ids::{Host, PartitionId, SemanticsVersion};
 use replica::Replica;
 use std::time::Duration;
 
@@ -18,6 +19,32 @@ impl Seats {
             }
         }
         (led, not_led)
+    }
+
+    /// What is known here of partitions beside what groups host.
+    pub(crate) fn partition_notes(&self, cx: &Context) -> PartitionNotes {
+        let mut notes = PartitionNotes::default();
+        if cx.turn.semantics < SemanticsVersion::PARTITIONS_MENDED {
+            return notes;
+        }
+        let led = cx
+            .local
+            .replicas
+            .iter()
+            .filter(|replica| replica.leader().is_some());
+        for replica in led {
+            let given: Vec<_> = replica.keyspace().given_away().collect();
+            if !given.is_empty() {
+                notes.given.insert(GroupRef::Data(replica.group()), given);
+            }
+        }
+        let in_map = cx.view.layout().and_then(|layout| layout.hosted);
+        let is_ahead = |(partition, host): &(PartitionId, Host)| {
+            host.moves > in_map.map_or(0, |groups| groups.moves_of(*partition))
+        };
+        let ahead = cx.groups.moved().filter(is_ahead);
+        notes.ahead = ahead.map(|(partition, host)| (partition, host.moves)).collect();
+        notes
     }
 
     /// How long after [`Seats::group_reports`] they are asked for again, if there is no news. Soon where a leader has nothing

@@ -563,6 +563,7 @@ impl<'a> Report<'a> {
         self.field("transactions_torn", stats.torn_count);
         self.field("partitions_moved", stats.partitions_moved);
         self.field("partition_moves_given_up", stats.partition_moves_given_up);
+        self.field("partitions_mended", stats.partitions_mended);
         self.field("transactions_ended", stats.groups.ended);
         self.field("transaction_late_answers", stats.groups.deferred);
         self.field("request_results", stats.groups.results);

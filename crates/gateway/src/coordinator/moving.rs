@@ -11,13 +11,18 @@
 //! comes would wait behind this: so it is given up after [`LOCKED_AFTER`], and tried again. Each attempt that comes to nothing doubles that,
 //! up to [`LOCKED_DOUBLINGS`] times: between sites far from each other a round may take longer.
 //!
+//! What a group is to know of a partition in place of what it does, because it has begun anew without that, is a transaction of that group alone,
+//! and has its turn before the next move: `begin --> mends: the group votes, and is locked --> Decide`.
+//!
 //! Invariant: of one worker one partition moves at a time, and its copy is under way at the replica here until the source has voted.
 
 use super::Coordinator;
 use crate::context::Context;
 use crate::copy_pace::CopyPace;
-use ids::{GroupId, HashSeed, Monotonic, PartitionId, SemanticsVersion, UnixMillis};
+use control::Mend;
+use ids::{GroupId, HashSeed, Host, Monotonic, PartitionId, SemanticsVersion, UnixMillis, Whereabouts};
 use keyspace::{Enter, PartitionCopy, PartitionCopyStep, PartitionStep};
+use mutations::Mutation;
 use replica::{Assignment, Part, Replica, Replies, Request};
 use std::time::Duration;
 use txn::{Decision, Participants, Refusal, TxnId, Vote};
@@ -55,9 +60,20 @@ pub(crate) struct Moving {
     last_tried: PartitionId,
     /// Attempts that have come to nothing since one has moved.
     failures: u32,
-    /// Partitions that have moved from here, and attempts that came to nothing.
-    done: u64,
-    given_up: u64,
+    /// What the meta group has ordered last, and was not begun with.
+    ordered: Option<Mend>,
+    counts: MoveCounts,
+}
+
+/// What has come of moves, since the node started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct MoveCounts {
+    /// Partitions that have moved from here.
+    pub(crate) done: u64,
+    /// Attempts that came to nothing.
+    pub(crate) given_up: u64,
+    /// Partitions of which a group here has come to know something else, as it had begun anew without it.
+    pub(crate) mended: u64,
 }
 
 impl Default for Moving {
@@ -68,8 +84,8 @@ impl Default for Moving {
             rests_until: Monotonic(0),
             last_tried: PartitionId::new(0),
             failures: 0,
-            done: 0,
-            given_up: 0,
+            ordered: None,
+            counts: MoveCounts::default(),
         }
     }
 }
@@ -100,6 +116,8 @@ enum MovePhase {
     Leaves { copy: PartitionCopy, pieces: u64 },
     /// The target was.
     Enters,
+    /// The source, which is the only group, was asked for its vote.
+    Mends(Mend),
 }
 
 impl Moving {
@@ -113,13 +131,19 @@ impl Moving {
         self.now.as_ref().map(|it| it.txn.seq)
     }
 
+    /// Whether what is under way mends something.
+    fn is_mending(&self) -> bool {
+        let now = self.now.as_ref();
+        now.is_some_and(|it| matches!(it.phase, MovePhase::Mends(_)))
+    }
+
     pub(super) fn is(&self, txn: TxnId) -> bool {
         self.now.as_ref().is_some_and(|it| it.txn == txn)
     }
 
-    /// Partitions that have moved from here, and attempts that came to nothing.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.done, self.given_up)
+    /// What has come of them.
+    pub(crate) fn counts(&self) -> MoveCounts {
+        self.counts
     }
 
     /// What is under way, in words for traces.
@@ -129,6 +153,7 @@ impl Moving {
             MovePhase::Copies { .. } => "copies",
             MovePhase::Leaves { .. } => "leaves",
             MovePhase::Enters => "enters",
+            MovePhase::Mends(_) => "mends",
         };
         Some(format!(
             "{:?} {phase}, partition {:?} from {:?} to {:?}",
@@ -146,6 +171,52 @@ impl Coordinator {
     /// Whether a partition may be begun with.
     pub(crate) fn may_move(&self, now: Monotonic) -> bool {
         self.moving.now.is_none() && now >= self.moving.rests_until
+    }
+
+    /// The meta group has found that a group here is to know something else of a partition. It says so again if nothing comes of it.
+    pub(crate) fn order_mend(&mut self, mend: Mend) {
+        self.moving.ordered = Some(mend);
+    }
+
+    /// Begins with what was ordered last. `false` if nothing was.
+    pub(crate) fn begin_ordered_mend(&mut self, cx: &mut Context) -> bool {
+        let Some(mend) = self.moving.ordered.take() else {
+            return false;
+        };
+        let Mend {
+            group,
+            partition,
+            found,
+            becomes,
+        } = mend;
+        let index = cx.local.index(group);
+        let index = index.filter(|_| cx.turn.semantics >= SemanticsVersion::PARTITIONS_MENDED);
+        let replica = index.map(|index| &cx.local.replicas[index]);
+        let replica = replica.filter(|replica| replica.leader().is_some());
+        // What the group knows when it votes is what counts. Here it is looked at so that it is not locked for nothing.
+        let knows = |replica: &&Replica| {
+            replica.keyspace().whereabouts(partition) == found || mutations::is(Mutation::MendedOnHearsay)
+        };
+        let Some((replica, host)) = replica.filter(knows).zip(becomes.host(group)) else {
+            return false;
+        };
+        let step = PartitionStep::Mend(replica.keyspace().plan_mend(partition, found, becomes));
+        let (txn, priority) = self.new_transaction(cx);
+        let it = Move {
+            txn,
+            began: priority.began,
+            partition,
+            source: group,
+            target: host.group,
+            participants: [cx.view.participant(group)].into(),
+            moves: host.moves,
+            phase: MovePhase::Mends(mend),
+            since: cx.now,
+        };
+        let part = it.part(step);
+        self.moving.now = Some(Box::new(it));
+        cx.request(group, Request::Prepare(Box::new(part)));
+        true
     }
 
     /// Begins to move a partition to another group. It is hosted by the group of this index, which is led here.
@@ -357,6 +428,7 @@ impl Coordinator {
         match (&it.phase, vote) {
             (MovePhase::Leaves { .. }, Vote::Prepared) if group == it.source => self.enter_target(cx),
             (MovePhase::Enters, Vote::Prepared) if group == it.target => self.end_move(cx, true),
+            (MovePhase::Mends(_), Vote::Prepared) if group == it.source => self.end_move(cx, true),
             (_, Vote::Prepared) => {}
             (_, Vote::Refused(_)) => self.give_up_move(cx),
         }
@@ -377,6 +449,7 @@ impl Coordinator {
             Some(decision) => self.end_move(cx, decision == Decision::Commit),
             // Nobody knows. Whoever leads the groups sees to it; what has been copied is of no use.
             None => {
+                let is_mend = self.moving.is_mending();
                 if let Some(it) = self.take_move(cx) {
                     self.moving.rests_until = cx.now.after(AGAIN_AFTER);
                     let (txn, partition, seed) = (it.txn, it.partition, HashSeed([0; 2]));
@@ -387,7 +460,9 @@ impl Coordinator {
                         seed,
                         records: Vec::new(),
                     };
-                    cx.request(it.target, nothing);
+                    if !is_mend {
+                        cx.request(it.target, nothing);
+                    }
                 }
             }
         }
@@ -408,8 +483,12 @@ impl Coordinator {
         match it.phase {
             MovePhase::Copies { .. } => {}
             // The source was not asked, or the target was not: nobody has voted for it who can be asked for more.
-            MovePhase::Leaves { .. } | MovePhase::Enters if is_certain => self.give_up_move(cx),
-            MovePhase::Leaves { .. } | MovePhase::Enters => self.recover(cx, txn, participants),
+            MovePhase::Leaves { .. } | MovePhase::Enters | MovePhase::Mends(_) if is_certain => {
+                self.give_up_move(cx);
+            }
+            MovePhase::Leaves { .. } | MovePhase::Enters | MovePhase::Mends(_) => {
+                self.recover(cx, txn, participants);
+            }
         }
         true
     }
@@ -417,6 +496,9 @@ impl Coordinator {
     /// Takes it out: nothing is copied for it any more.
     fn take_move(&mut self, cx: &mut Context) -> Option<Box<Move>> {
         let mut it = self.moving.now.take()?;
+        if matches!(it.phase, MovePhase::Mends(_)) {
+            return Some(it);
+        }
         if let MovePhase::Copies { copy, .. } | MovePhase::Leaves { copy, .. } =
             std::mem::replace(&mut it.phase, MovePhase::Enters)
             && let Some(replica) = source_replica(cx, it.source)
@@ -429,17 +511,26 @@ impl Coordinator {
     fn end_move(&mut self, cx: &mut Context, is_committed: bool) {
         let Some(it) = self.take_move(cx) else { return };
         let (txn, partition, source, target, moves) = (it.txn, it.partition, it.source, it.target, it.moves);
+        let mut groups = vec![source, target];
+        if let MovePhase::Mends(mend) = it.phase {
+            groups.truncate(1);
+            if is_committed {
+                self.moving.counts.mended += 1;
+                cx.outbox.notices.push(in_words(&mend));
+            }
+        } else if is_committed {
+            self.moving.counts.done += 1;
+        }
         if is_committed {
-            self.moving.done += 1;
             self.moving.failures = 0;
             self.moving.rests_until = cx.now;
             cx.learn_host(partition, target, moves);
         } else {
-            self.moving.given_up += 1;
+            self.moving.counts.given_up += 1;
             self.moving.failures = self.moving.failures.saturating_add(1);
             self.moving.rests_until = cx.now.after(AGAIN_AFTER);
         }
-        self.settle(cx, txn, vec![source, target], is_committed, true);
+        self.settle(cx, txn, groups, is_committed, true);
     }
 
     /// Time passes.
@@ -455,10 +546,10 @@ impl Coordinator {
             }
             MovePhase::Copies { .. } => self.go_on_copying(cx),
             // Whoever is asked what has become of it refuses, if it has not voted.
-            MovePhase::Leaves { .. } | MovePhase::Enters if waited >= locked_after => {
+            MovePhase::Leaves { .. } | MovePhase::Enters | MovePhase::Mends(_) if waited >= locked_after => {
                 self.recover(cx, txn, participants);
             }
-            MovePhase::Leaves { .. } | MovePhase::Enters => {}
+            MovePhase::Leaves { .. } | MovePhase::Enters | MovePhase::Mends(_) => {}
         }
     }
 }
@@ -475,6 +566,27 @@ impl Move {
             is_bounded: false,
         }
     }
+}
+
+/// What was mended, for operators.
+fn in_words(mend: &Mend) -> String {
+    let (partition, group) = (mend.partition.number(), mend.group.number());
+    let what = match mend.becomes {
+        Whereabouts::Here(_) if mend.found.is_here() => {
+            "what others knew of its moves was lost, and it is found there again".to_owned()
+        }
+        Whereabouts::Here(_) => {
+            "the group had lost that it came, and all that it held: it is empty".to_owned()
+        }
+        Whereabouts::Gone(Host { group, .. }) => {
+            let group = group.number();
+            format!(
+                "the group had lost that it went to group {group}; what was written to it here since is gone"
+            )
+        }
+        Whereabouts::Unknown => String::new(),
+    };
+    format!("partition {partition} of group {group} is mended: {what}")
 }
 
 /// The replica here of a group, if it has a log.

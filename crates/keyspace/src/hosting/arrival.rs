@@ -108,7 +108,7 @@ impl Keyspace {
         true
     }
 
-    fn begin_arrival(&mut self, txn: TxnId, partition: PartitionId, seed: HashSeed) {
+    pub(super) fn begin_arrival(&mut self, txn: TxnId, partition: PartitionId, seed: HashSeed) {
         if self.hosted().is_empty() && self.databases.iter().all(|database| database.len() == 0) {
             // All replicas agree on the seed of a group that was made empty from here on: what they were made with is each one's own.
             self.placing = self.placing.of_seed(seed);

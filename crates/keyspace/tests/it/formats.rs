@@ -1,12 +1,13 @@
 //! Entries as they are, byte for byte: logs and links hold them.
 
 use ids::{
-    Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, SemanticsVersion, UnixMillis, Version,
+    Boot, Db, GatewayId, GroupId, HashSeed, Host, PartitionId, RequestUuid, SemanticsVersion, UnixMillis,
+    Version, Whereabouts,
 };
 use keyspace::{
     ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Enter, Entry,
     EntryBuf, EntryOperation, Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object,
-    Operations, Pairs, PartitionStep, Piece, Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
+    Operations, Pairs, PartitionMend, PartitionStep, Piece, Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use std::fmt::Write;
@@ -243,6 +244,18 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Entr
                 records: b"records".to_vec(),
                 requests: b"requests".to_vec(),
             })))),
+        ),
+        (
+            "prepare to mend",
+            prepare(Work::Move(PartitionStep::Mend(PartitionMend {
+                partition: PartitionId::new(7),
+                found: Whereabouts::Here(2),
+                becomes: Whereabouts::Gone(Host {
+                    group: GroupId::new(2),
+                    moves: 3,
+                }),
+                seed: HashSeed([5, 6]),
+            }))),
         ),
         (
             "arrive",

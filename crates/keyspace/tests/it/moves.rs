@@ -3,8 +3,8 @@
 use crate::node::{PARTITION_COUNT, PARTITIONS, db, header};
 use crate::transactions::breaks;
 use ids::{
-    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid, Slot,
-    UnixMillis,
+    Boot, GatewayId, GroupId, HashSeed, Host, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid,
+    Slot, UnixMillis, Whereabouts,
 };
 use keyspace::{
     ApplyOutput, ArrivingPiece, BlockCommand, ClientRequest, ConditionView, CopyStep, Cursor, Entry,
@@ -831,4 +831,133 @@ fn groups_that_give_partitions_to_each_other_are_as_one() {
         assert_eq!(found, model, "seed {seed}");
         assert_eq!(all_keys, model.len());
     }
+}
+
+/// Has a group vote for knowing something else of a partition, and decides that.
+fn mend(group: &mut Group, seq: u64, partition: u16, found: Whereabouts, becomes: Whereabouts) -> Answered {
+    let participants: Participants = [Participant::first(GroupId::new(group.number))].into();
+    let step = group
+        .state()
+        .plan_mend(PartitionId::new(partition), found, becomes);
+    let vote = group.vote(txn(seq), &participants, Work::Move(PartitionStep::Mend(step)));
+    if vote == replied("\0") {
+        group.resolve(txn(seq), true);
+    }
+    vote
+}
+
+fn condition() -> Answered {
+    replied(std::str::from_utf8(&[Refusal::Condition.code()]).expect("a small number"))
+}
+
+fn host(group: u16, moves: u32) -> Host {
+    let group = GroupId::new(group);
+    Host { group, moves }
+}
+
+#[test]
+fn a_group_that_lost_that_a_partition_came_begins_it_anew_and_one_that_did_not_refuses() {
+    let mut all = Groups::new();
+    let (key, other) = (key_in(2, 0), key_in(1, 0));
+    for key in [&key, &other] {
+        all.groups[0].run(&format!("SET {key} before"));
+    }
+    all.move_it(2, 0);
+    all.move_it(1, 0);
+    let (unknown, here) = (Whereabouts::Unknown, Whereabouts::Here);
+    let late = mend(&mut all.groups[1], 900, 2, unknown, here(2));
+    assert_eq!(late, condition(), "it has lost nothing");
+    assert_eq!(
+        all.groups[1].run(&format!("GET {key}")),
+        replied("$6\r\nbefore\r\n")
+    );
+    let count = PartitionCount::new(PARTITION_COUNT).expect("a valid count");
+    all.groups[1] = Group::new(1, PartitionRange::none(count));
+    assert_eq!(all.groups[0].run(&format!("GET {key}")), gone(2, 1, 1));
+    assert_eq!(mend(&mut all.groups[1], 901, 2, here(1), here(2)), condition());
+    assert_eq!(mend(&mut all.groups[1], 902, 2, unknown, here(2)), replied("\0"));
+    assert_eq!(
+        mend(&mut all.groups[1], 903, 2, unknown, here(3)),
+        condition(),
+        "once"
+    );
+    assert_eq!(all.groups[1].state().whereabouts(PartitionId::new(2)), here(2));
+    assert_eq!(all.groups[1].run(&format!("GET {key}")), replied("$-1\r\n"));
+    all.groups[1].run(&format!("SET {key} after"));
+    // It takes what arrives beside it, and gives it back.
+    assert_eq!(mend(&mut all.groups[1], 904, 1, unknown, here(2)), replied("\0"));
+    all.moves = 920;
+    all.move_it(2, 1);
+    assert_eq!(all.groups[0].state().whereabouts(PartitionId::new(2)), here(3));
+    assert_eq!(
+        all.groups[0].run(&format!("GET {key}")),
+        replied("$5\r\nafter\r\n")
+    );
+    for group in &all.groups {
+        group.state().check_hosting().expect("it fits together");
+    }
+}
+
+#[test]
+fn a_group_that_lost_that_a_partition_went_lets_it_go_and_whoever_counts_too_few_moves_counts_more() {
+    let mut all = Groups::new();
+    let key = key_in(2, 0);
+    all.groups[0].run(&format!("SET {key} before"));
+    all.move_it(2, 0);
+    all.groups[0] = Group::new(0, PARTITIONS);
+    all.groups[0].run(&format!("SET {key} otherwise"));
+    let (here, gone_to) = (Whereabouts::Here, Whereabouts::Gone);
+    let [first, second] = &mut all.groups;
+    assert_eq!(
+        mend(second, 900, 2, here(0), gone_to(host(0, 1))),
+        condition(),
+        "not by another count"
+    );
+    assert_eq!(mend(first, 901, 2, here(0), gone_to(host(1, 1))), replied("\0"));
+    assert_eq!(first.run(&format!("GET {key}")), gone(2, 1, 1));
+    assert_eq!(first.state().key_count(), 0);
+    assert_eq!(mend(second, 902, 2, here(1), here(7)), replied("\0"));
+    assert_eq!(second.state().whereabouts(PartitionId::new(2)), here(7));
+    assert_eq!(second.run(&format!("GET {key}")), replied("$6\r\nbefore\r\n"));
+    // Of a partition that was hosted from the beginning, too.
+    assert_eq!(mend(first, 903, 1, here(0), here(4)), replied("\0"));
+    assert_eq!(first.state().whereabouts(PartitionId::new(1)), here(4));
+    for group in &all.groups {
+        group.state().check_hosting().expect("it fits together");
+    }
+}
+
+#[test]
+fn nothing_is_mended_while_a_copy_arrives_that_may_still_be_voted_for() {
+    let mut all = Groups::new();
+    let target = &mut all.groups[1];
+    let piece = ArrivingPiece {
+        txn: txn(900),
+        partition: PartitionId::new(1),
+        number: 1,
+        seed: HashSeed([5, 6]),
+        records: &[],
+    };
+    assert_eq!(target.apply(&EntryOperation::Arrive(piece)), replied("\u{1}"));
+    let becomes = Whereabouts::Here(2);
+    assert_eq!(mend(target, 901, 1, Whereabouts::Unknown, becomes), condition());
+    // What arrives of another one is sent again.
+    assert_eq!(mend(target, 902, 2, Whereabouts::Unknown, becomes), replied("\0"));
+    assert_eq!(target.state().arrival(), None);
+    target.state().check_hosting().expect("it fits together");
+}
+
+#[test]
+fn a_group_that_mends_on_hearsay_would_empty_a_partition() {
+    let mut all = Groups::new();
+    let key = key_in(2, 0);
+    all.groups[0].run(&format!("SET {key} before"));
+    all.move_it(2, 0);
+    // A leader that was asked long ago said that it is here.
+    mutations::plant(Some(Mutation::MendedOnHearsay));
+    let becomes = Whereabouts::Gone(host(0, 2));
+    let vote = mend(&mut all.groups[1], 900, 2, Whereabouts::Here(0), becomes);
+    mutations::plant(None);
+    assert_eq!(vote, replied("\0"), "the mistake is noticed");
+    assert_eq!(all.groups[1].run(&format!("GET {key}")), gone(2, 0, 2));
 }

@@ -23,7 +23,7 @@ use control::{Factor, GroupRef, NodeGoal, RoutingMap, State};
 use gateway::{
     Gateway, GroupPlacement, NodeHealth, NodeIndex, NodeName, ReplicaView, Topology, TopologyNode,
 };
-use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Epoch, GroupId, Host, Incarnation, Monotonic, NodeId, PartitionId, UnixMillis, Whereabouts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -481,7 +481,7 @@ pub(crate) fn check_at_rest(running: &[Option<&FullNode>], gone: usize) -> Resul
     check_hosted(running)
 }
 
-/// Each partition is hosted by one group.
+/// Each partition is hosted by one group, and whoever looks for it comes there.
 fn check_hosted(running: &[Option<&FullNode>]) -> Result<(), String> {
     let leaders = || {
         let all = running.iter().flatten().flat_map(|node| node.replica_views());
@@ -514,7 +514,36 @@ fn check_hosted(running: &[Option<&FullNode>]) -> Result<(), String> {
             return Err(format!("partition {partition} is hosted by {found:?}"));
         }
     }
+    let workers = running.iter().flatten().flat_map(|node| {
+        let workers = node.serving().into_iter().flat_map(|serving| &serving.workers);
+        workers.map(|worker| (node.machine, &worker.gateway))
+    });
+    for (machine, gateway) in workers {
+        for partition in (0..count).map(PartitionId::new) {
+            let group = found_from(gateway.host_of(partition), |host| {
+                leaders().find_map(|view| (view.group == host.group).then(|| view.whereabouts(partition)))
+            });
+            if let Err(group) = group {
+                return Err(format!(
+                    "a worker of node {machine} looks for {partition:?} in group {group}, where it is not"
+                ));
+            }
+        }
+    }
     Ok(())
+}
+
+/// Follows what groups say of a partition, as who looks for it there does; if it does not lead to it, in which group that ends.
+fn found_from(first: Host, ask: impl Fn(Host) -> Option<Whereabouts>) -> Result<(), u16> {
+    let mut host = first;
+    loop {
+        match ask(host) {
+            Some(Whereabouts::Here(_)) => return Ok(()),
+            // Who knows of as many moves does not believe it.
+            Some(Whereabouts::Gone(next)) if next.moves > host.moves => host = next,
+            _ => return Err(host.group.number()),
+        }
+    }
 }
 
 /// Where there are zones enough, no group is to have a majority in one of them; everything that was to be placed anew is where it is

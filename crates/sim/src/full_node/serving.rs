@@ -17,7 +17,7 @@ use super::worker::{Way, Worker};
 use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
-use control::{Contact, GivenUp, GroupRef, GroupReport, Order, RecoverySource, RoutingMap};
+use control::{Contact, GivenUp, GroupRef, GroupReport, Order, PartitionNotes, RecoverySource, RoutingMap};
 use gateway::{Gateway, HandoverImage, Hooks, Layout, MailboxBatch, OffloadJob, PieceSizes, Shared};
 use ids::{
     Boot, DurabilityMode, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, PartitionId, Prng, UnixMillis,
@@ -61,6 +61,7 @@ pub(crate) enum Report {
     GroupReports(Vec<GroupReport>, Vec<GroupRef>),
     RecoverySources(u16, Vec<RecoverySource>),
     GivenUp(u16, Vec<GivenUp>),
+    PartitionNotes(u16, PartitionNotes),
     /// A replica has stopped.
     Notice(String),
 }

@@ -7,7 +7,7 @@ use super::serving::{Report, Talk, Work};
 use super::slow_reader::SlowReader;
 use crate::clock::lent;
 use crate::node::{Connection, Output};
-use control::{Contact, Instruction, RoutingMap};
+use control::{Contact, Instruction, Mend, RoutingMap};
 use gateway::{ClientInfo, Delivery, Endpoint, Gateway, Incoming, MailboxBatch, Session, Shared};
 use ids::{DurabilityMode, Monotonic};
 use mutations::Mutation;
@@ -61,6 +61,7 @@ pub(crate) struct Worker {
     /// The change as which all is kept that was acknowledged here.
     pub(crate) followed: Option<u64>,
     pub(crate) orders: Vec<Instruction>,
+    pub(crate) mends: Vec<Mend>,
     /// What the meta group says to others by this worker's links.
     pub(crate) meta_outbox: Vec<(Contact, Vec<u8>)>,
     /// Until then it is at something else.
@@ -93,6 +94,7 @@ impl Worker {
             next_disk: None,
             followed: None,
             orders: Vec::new(),
+            mends: Vec::new(),
             meta_outbox: Vec::new(),
             stalled_until: Monotonic(0),
             group_reports_at: Monotonic(0),
@@ -113,6 +115,7 @@ impl Worker {
         let has_work = !self.inbox.is_empty()
             || !self.unread.is_empty()
             || !self.orders.is_empty()
+            || !self.mends.is_empty()
             || !self.meta_outbox.is_empty();
         let wait = self.gateway.next_wait_ends();
         let is_blocked = self.gateway.backlog() > 0 || !self.unheard.is_empty();
@@ -155,6 +158,9 @@ impl Worker {
                 self.gateway
                     .on_order(group, instruction.index, &instruction.order);
             }
+        }
+        for mend in std::mem::take(&mut self.mends) {
+            self.gateway.on_mend(&mend);
         }
     }
 
@@ -339,6 +345,8 @@ impl Worker {
             self.group_reports_at = now.after(self.gateway.group_reports_pause());
             let (group_reports, not_led) = self.gateway.group_reports();
             talk.reports.push(Report::GroupReports(group_reports, not_led));
+            let notes = self.gateway.partition_notes();
+            talk.reports.push(Report::PartitionNotes(self.number, notes));
             let recovery_sources = self.gateway.recovery_sources();
             talk.reports
                 .push(Report::RecoverySources(self.number, recovery_sources));

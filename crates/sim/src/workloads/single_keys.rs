@@ -3,8 +3,9 @@
 use super::registers::check;
 use super::{Checked, Command, command};
 use crate::reply::{Reply, encode, parse};
-use history::{Answer, Call, Process, Recorder, Ticket};
-use ids::Prng;
+use history::{Answer, Call, History, Process, Recorder, Ticket};
+use ids::{PartitionCount, PartitionId, Prng, Slot};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// See the file's header.
 pub(crate) struct SingleKeys {
@@ -18,11 +19,16 @@ pub(crate) struct SingleKeys {
     latest: Vec<i64>,
     /// How often all keys were given up for others.
     era: u64,
+    /// The partitions of which a part was dropped, or that were begun anew, and when.
+    lost: Vec<(PartitionCount, PartitionId, u64)>,
 }
 
 /// The families, by the letter that their keys begin with: registers, counters, lists, sets, queues, and queues whose
 /// consumers wait a little for an element.
 const LETTERS: [char; 6] = ['r', 'c', 'l', 's', 'q', 'w'];
+
+/// Stands before the number of the era in keys of a later one than the first.
+const ERA: char = ':';
 
 /// How long a consumer waits for an element.
 const WAIT_SECS: &str = "0.1";
@@ -40,6 +46,7 @@ impl SingleKeys {
             last_value: 0,
             latest: vec![0; keys],
             era: 0,
+            lost: Vec::new(),
         }
     }
 
@@ -50,10 +57,33 @@ impl SingleKeys {
         self.era
     }
 
+    /// A partition was mended: what was written to it since groups began anew may be lost, or two groups have answered for it. From now on
+    /// other keys are used.
+    pub(crate) fn lose_partition(&mut self, count: PartitionCount, partition: PartitionId, now: u64) {
+        self.lost.push((count, partition, now));
+        self.begin_anew();
+    }
+
+    /// Of keys that were in use by then, and had come into use since something was lost, nothing is judged.
+    fn excused(&self, history: &History) -> BTreeSet<String> {
+        let mut since: BTreeMap<&str, u64> = BTreeMap::new();
+        for operation in history.operations() {
+            since.entry(&operation.key).or_insert(operation.invoked);
+        }
+        let is_lost = |(key, since): &(&str, u64)| {
+            let slot = Slot::of_key(key.as_bytes());
+            let mut lost = self.lost.iter();
+            key.contains(ERA)
+                && lost.any(|(count, partition, at)| count.partition_of(slot) == *partition && since <= at)
+        };
+        let lost = since.into_iter().filter(is_lost);
+        lost.map(|(key, _)| key.to_owned()).collect()
+    }
+
     fn key(&self, letter: char, number: u64) -> String {
         match self.era {
             0 => format!("{letter}{number}"),
-            era => format!("{letter}{number}:{era}"),
+            era => format!("{letter}{number}{ERA}{era}"),
         }
     }
 
@@ -138,7 +168,29 @@ impl SingleKeys {
 
     /// Judges what was seen.
     pub(crate) fn check(&mut self) -> Checked {
-        check(&std::mem::take(&mut self.recorder).finish())
+        let history = std::mem::take(&mut self.recorder).finish();
+        let excused = self.excused(&history);
+        if excused.is_empty() {
+            return check(&history);
+        }
+        let operations = history.operations().iter();
+        let judged = operations.filter(|operation| !excused.contains(&operation.key));
+        check(&History::new(judged.cloned().collect()))
+    }
+
+    /// A write to each partition, and a read of what was written.
+    pub(crate) fn probes(&mut self, count: PartitionCount) -> Vec<(String, Call)> {
+        let mut keys: BTreeMap<PartitionId, String> = BTreeMap::new();
+        for number in 0.. {
+            if keys.len() == usize::from(count.get()) {
+                break;
+            }
+            let key = self.key('p', number);
+            let partition = count.partition_of(Slot::of_key(key.as_bytes()));
+            keys.entry(partition).or_insert(key);
+        }
+        let both = |key: String| [(key.clone(), self.again(Call::Set(0))), (key, Call::Get)];
+        keys.into_values().flat_map(both).collect()
     }
 
     /// A write to everything there is.

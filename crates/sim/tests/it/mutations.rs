@@ -118,6 +118,8 @@ caught! {
     a_group_that_does_not_say_what_it_has_given_away_is_noticed: GivenNotSaid;
     commands_on_keys_that_have_gone_are_noticed: StepsNotPlaced;
     results_that_do_not_go_with_a_partition_are_noticed: ResultsLeftBehind;
+    partitions_that_are_mended_on_hearsay_are_noticed: MendedOnHearsay;
+    partitions_that_no_group_hosts_or_several_are_noticed: LostMovesKept;
 }
 
 const IN_DRAINS: &[Mutation] = &[
