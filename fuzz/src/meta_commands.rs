@@ -11,6 +11,7 @@ use ids::{
     PartitionId, SemanticsVersion, Token,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Any bytes are a command, a snapshot, a map, or an error, and have one encoding. Any commands leave a state whose invariants hold;
@@ -362,19 +363,17 @@ fn observations(state: &State, source: &mut Source<'_>) -> Observations {
         let caught_up = group.members.iter().map(|member| member.incarnation).collect();
         let unfit = group.members.iter().filter(|_| source.below(4) == 0);
         let unfit = unfit.map(|member| member.incarnation).collect();
-        groups.insert(
-            name,
-            GroupReport {
-                report,
-                caught_up,
-                is_changing: source.below(4) == 0,
-                is_light: source.below(2) == 0,
-                unfit,
-                hosted: (0..source.below(3))
-                    .map(|_| (PartitionId::new(source.below(300) as u16), source.below(4) as u32))
-                    .collect(),
-            },
-        );
+        let report = GroupReport {
+            report,
+            caught_up,
+            is_changing: source.below(4) == 0,
+            is_light: source.below(2) == 0,
+            unfit,
+            hosted: (0..source.below(3))
+                .map(|_| (PartitionId::new(source.below(300) as u16), source.below(4) as u32))
+                .collect(),
+        };
+        groups.insert(name, Arc::new(report));
     }
     let (mut recovery_sources, mut given_up) = (Vec::new(), Vec::new());
     for (&name, group) in state.groups() {
