@@ -88,6 +88,11 @@ impl FragmentHead {
         })
     }
 
+    /// That of the fragment that begins with these bytes, of which more may follow; `None` if none does.
+    pub fn of_beginning(bytes: &[u8]) -> Option<FragmentHead> {
+        FragmentHead::read(&mut Reader::new(bytes)).ok()
+    }
+
     /// Writes the fragment with this head: the row is made where it goes.
     ///
     /// # Panics

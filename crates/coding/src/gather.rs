@@ -33,6 +33,11 @@ impl Rows {
         self.0 >> row.number() & 1 == 1
     }
 
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -96,6 +101,11 @@ impl<B: AsRef<[u8]>> Gather<B> {
     /// Bytes of the whole.
     pub fn length(&self) -> usize {
         self.wanted.length
+    }
+
+    /// How many rows make up the whole.
+    pub fn data(&self) -> usize {
+        self.wanted.code.data()
     }
 
     /// Which rows are held.

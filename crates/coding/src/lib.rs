@@ -1,7 +1,6 @@
 //! Erasure coding: a value in fragments, as many of which as make a majority of the replicas make up the whole again.
 //!
-//! **Replicas do not use it yet**: it is what they will need. Each keeps one *row* of the [`Code`] that goes with their number, as a
-//! [`Fragment`]; who wants the value collects those of others in a [`Gather`]. Rows are sums over a small field, which safe code computes at
+//! Each replica of a group keeps one *row* of the [`Code`] that goes with their number, as a [`Fragment`] (`keyspace/coded.rs`); who wants the value collects those of others in a [`Gather`]. Rows are sums over a small field, which safe code computes at
 //! the speed of memory ([decision 0061](../../../docs/decisions/0061-fragments-by-doubling.md)).
 //!
 //! Everything is a function of bytes. What is absent: which replica has which row, when a value is replaced by its fragment, whom to

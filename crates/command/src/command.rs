@@ -177,6 +177,8 @@ pub enum Command<'a> {
     MemoryUsage { key: &'a [u8] },
     /// `DEBUG OBJECT key`.
     DebugObject { key: &'a [u8] },
+    /// `DEBUG CODING key`.
+    DebugCoding { key: &'a [u8] },
     /// `DEBUG SDSLEN key`.
     DebugSdsLen { key: &'a [u8] },
 
@@ -361,6 +363,7 @@ impl Command<'_> {
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }
+            | Command::DebugCoding { .. }
             | Command::DebugSdsLen { .. }
             | Command::Keys { .. }
             | Command::Scan { .. }
@@ -465,6 +468,7 @@ impl Command<'_> {
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }
+            | Command::DebugCoding { .. }
             | Command::DebugSdsLen { .. } => ValueAccess::Metadata,
 
             Command::Keys { .. }

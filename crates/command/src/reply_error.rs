@@ -43,6 +43,10 @@ fixed! {
     BadPayload = "ERR the payload of an object is none, or of a version that this build does not know; nothing was restored";
     /// `MRESTORE` of more elements.
     NothingToContinue = "ERR there is no large collection of that kind under the key to add elements to; nothing was restored";
+    /// A value is to be gathered before.
+    ValueLost = "LOST too few fragments of a value of this command are left: more replicas have lost their memory than its code bears; SET or DEL puts an end to it";
+    /// The same, where it may be a matter of time.
+    InFragments = "TRYAGAIN a value of this command is in fragments, and was not gathered; nothing was done";
     Syntax = "ERR syntax error";
     NotAnInteger = "ERR value is not an integer or out of range";
     CountNegative = "ERR COUNT can't be negative";

@@ -102,6 +102,11 @@ pub(crate) const DEBUG_OBJECT: Spec = Spec::look("debug|object", -3)
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
     .parse(|args| Ok(Command::DebugObject { key: args.arg(2) }));
 
+pub(crate) const DEBUG_CODING: Spec = Spec::look("debug|coding", 3)
+    .keys(&[KeySpec::at(2, KeyFlags::RO)])
+    .flags(Flags::ADMIN.and(Flags::NOSCRIPT))
+    .parse(|args| Ok(Command::DebugCoding { key: args.arg(2) }));
+
 pub(crate) const DEBUG_SDSLEN: Spec = Spec::look("debug|sdslen", 3)
     .keys(&[KeySpec::at(2, KeyFlags::RO)])
     .flags(Flags::ADMIN.and(Flags::NOSCRIPT))

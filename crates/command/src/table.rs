@@ -152,7 +152,7 @@ command_table! {
         LatencyReset = LATENCY_RESET, LatencyHelp = LATENCY_HELP,
     }
     server: NONE {
-        LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugSdsLen = DEBUG_SDSLEN,
+        LolWut = LOLWUT, Debug = DEBUG, DebugObject = DEBUG_OBJECT, DebugCoding = DEBUG_CODING, DebugSdsLen = DEBUG_SDSLEN,
         Module = MODULE, ModuleList = MODULE_LIST,
         ModuleHelp = MODULE_HELP, Role = ROLE, LastSave = LASTSAVE, Save = SAVE, BgSave = BGSAVE, BgRewriteAof = BGREWRITEAOF, Shutdown = SHUTDOWN,
     }

@@ -462,6 +462,9 @@ fn numbers_and_options_reach_the_command() {
         };
         assert_eq!(pairs, ArgsBuf::from_slices(["a", "1", "b", "2"]).as_args());
     });
+    with("debug coding k", |command| {
+        assert!(matches!(command, Command::DebugCoding { key: b"k" }))
+    });
     with("debug sdslen k", |command| {
         assert!(matches!(command, Command::DebugSdsLen { key: b"k" }))
     });

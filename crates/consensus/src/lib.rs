@@ -23,7 +23,6 @@ mod ready;
 mod scrub;
 mod standstill;
 mod times;
-mod watermark;
 mod wire;
 
 pub use change::{ChangeRefused, last_members};
@@ -43,4 +42,3 @@ pub use ready::{Committed, EntryEffect, HardState, Persist, ReadId, Ready, Role,
 pub use scrub::{Scrub, Scrubbed, Verdict};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;
-pub use watermark::Watermark;

@@ -126,6 +126,7 @@ impl Apply<'_, '_> {
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }
+            | Command::DebugCoding { .. }
             | Command::DebugSdsLen { .. }
             | Command::Keys { .. }
             | Command::Scan { .. }
@@ -148,7 +149,9 @@ impl Apply<'_, '_> {
             db: self.db,
             out: self.out,
             now,
+            is_in_entry: true,
             waits: false,
+            lacks: false,
         }
         .answer(command);
         *self.keyspace.prng() = std::mem::replace(&mut self.local.prng, local_prng);

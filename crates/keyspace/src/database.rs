@@ -1,5 +1,6 @@
 //! One numbered database of a group.
 
+use crate::coded::SettlingRule;
 use crate::digest::Digest;
 use crate::directories::{Cursor, Directories, Location};
 use crate::directory::Directory;
@@ -147,6 +148,22 @@ impl Database {
             }
         }
         Some(result)
+    }
+
+    /// Changes the form of an object, which is and remains the same for all that anybody can see: no transfer sends it once more. One that
+    /// sends it in pieces begins it again.
+    pub(crate) fn reform(&mut self, location: Location, key: &[u8], change: impl FnOnce(&mut Object)) {
+        let Some(mut object) = self.keys.find_mut(location, key) else {
+            return;
+        };
+        let before = object.memory();
+        change(&mut object);
+        let after = object.memory();
+        drop(object);
+        self.keys.adjust_memory(location, before, after);
+        self.changes
+            .iter_mut()
+            .for_each(|changes| changes.note_form(location));
     }
 
     /// Adds an object whose key is absent.
@@ -474,7 +491,7 @@ impl Database {
     }
 
     /// Keys, and what `WATCH` needs of those that are absent: conditions are judged by it.
-    pub(crate) fn hash(&self, digest: &mut Digest) {
+    pub(crate) fn hash(&self, rule: Option<SettlingRule>, digest: &mut Digest) {
         digest.number(self.len() as u64).number(self.swapped.0);
         for (bucket, stamp) in (0..).zip(&self.created) {
             if *stamp > Version(0) {
@@ -482,7 +499,7 @@ impl Database {
             }
         }
         digest.number(u64::MAX);
-        self.for_each(|object| digest.object(object));
+        self.for_each(|object| digest.object(object, rule));
     }
 
     /// How much is here, for a [scrub](crate::Keyspace::scrub).

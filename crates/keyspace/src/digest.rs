@@ -1,8 +1,10 @@
 //! The state hash that replicas compare.
 
+use crate::coded::SettlingRule;
 use crate::large::Large;
 use crate::object::{Object, Value};
 use crate::value::Digits;
+use mutations::Mutation;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
@@ -26,7 +28,8 @@ impl Digest {
         self
     }
 
-    pub(crate) fn object(&mut self, object: &Object) {
+    /// Of a string that is settled by `rule`, or will be, everything but its form.
+    pub(crate) fn object(&mut self, object: &Object, rule: Option<SettlingRule>) {
         self.bytes(object.key()).number(object.version().0);
         match object.deadline() {
             None => self.number(0),
@@ -34,11 +37,27 @@ impl Digest {
         };
         match object.value() {
             Value::Integer(number) => self.number(0).number(number as u64),
+            Value::Bytes(bytes)
+                if let Some(rule) = rule
+                    && bytes.len() >= rule.threshold
+                    && !mutations::is(Mutation::FormIsHashed) =>
+            {
+                let is_settled = object.is_settled(rule);
+                self.string(object, bytes.len(), crc32c::crc32c(bytes), is_settled)
+            }
+            Value::Coded(coded) => self.string(object, coded.length(), coded.checksum(), true),
             Value::Bytes(bytes) => self.number(1 + u64::from(object.is_grown())).bytes(bytes),
             Value::Listpack(kind, listpack) => self.number(3 + kind as u64).bytes(listpack.bytes()),
             Value::Integers(bytes) => self.number(9).bytes(bytes),
             Value::Large(large) => self.number(10 + large.kind() as u64).large(large),
         };
+    }
+
+    fn string(&mut self, object: &Object, length: usize, checksum: u32, is_settled: bool) -> &mut Digest {
+        let flags = u64::from(object.is_grown()) | u64::from(is_settled) << 1;
+        self.number(16 + flags)
+            .number(length as u64)
+            .number(checksum.into())
     }
 
     fn large(&mut self, large: &Large) -> &mut Digest {

@@ -24,6 +24,7 @@
 //!   21 staged   number u64
 //!   22 resume   up to u64 | count u32 | (batch u64)* | count u32 | (batch u64 | index u32)*
 //!   26 arrive     a piece of a copy of a partition; see `hosting/arrival.rs`; from [`SemanticsVersion::PARTITIONS_MOVE`] on
+//!   30 coding     a step of a group whose values are kept as fragments; see `coded.rs`; from [`SemanticsVersion::CODING`] on
 //!   25 one phase  conditions (what was read) | effects; from [`SemanticsVersion::ONE_PHASE`] on
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
@@ -47,6 +48,7 @@ pub use transaction::{Forget, InPlaceStep, Lock, Pairs, Prepare, QueryTxn, Resol
 use transaction::{read_effects_of_prepare, read_forget, read_lock, read_prepare, read_resolve};
 
 use crate::building::Built;
+use crate::coded::CodingStep;
 use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
@@ -211,6 +213,8 @@ pub enum EntryOperation<'a> {
     },
     /// A piece of a copy of a partition that is to come: from [`SemanticsVersion::PARTITIONS_MOVE`] on.
     Arrive(ArrivingPiece<'a>),
+    /// What becomes of values that are kept as fragments: from [`SemanticsVersion::CODING`] on. The leader's own.
+    Coding(CodingStep<'a>),
 }
 
 /// What a gateway awaits of a group that has begun anew.
@@ -601,6 +605,10 @@ impl Operations {
                 self.out.u8(26);
                 piece.encode(&mut self.out);
             }
+            EntryOperation::Coding(step) => {
+                self.out.u8(30);
+                step.encode(&mut self.out);
+            }
         }
     }
 
@@ -945,6 +953,7 @@ enum Part<'a> {
         number: u64,
     },
     Arrive(ArrivingPiece<'a>),
+    Coding(CodingStep<'a>),
 }
 
 struct CommandView<'a> {
@@ -1109,6 +1118,7 @@ impl Part<'_> {
             Part::Stage(piece) => EntryOperation::Stage(*piece),
             Part::Staged { number } => EntryOperation::Staged { number: *number },
             Part::Arrive(piece) => EntryOperation::Arrive(*piece),
+            Part::Coding(step) => EntryOperation::Coding(step.clone()),
         }
     }
 }
@@ -1251,6 +1261,7 @@ fn read_operation<'a>(reader: &mut Reader<'a>, spans: &mut Vec<Span>) -> Result<
             number: reader.u64()?,
         }),
         26 => Ok(Part::Arrive(ArrivingPiece::decode(reader)?)),
+        30 => Ok(Part::Coding(CodingStep::decode(reader)?)),
         _ => Err(reader.unknown("an operation")),
     }
 }

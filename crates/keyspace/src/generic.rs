@@ -1,7 +1,9 @@
 //! Keys whatever they hold: presence, deadlines, names.
 
 use crate::apply::Apply;
+use crate::coded::keep_settled;
 use crate::events::EventClasses;
+use crate::object::Object;
 use crate::read::Reader;
 use command::{Deadline, ExpireCondition, ReplyError, TtlForm};
 use ids::{Db, UnixMillis};
@@ -22,9 +24,11 @@ impl Apply<'_, '_> {
             return ReplyError::InvalidExpireTime("expire").write(self.out);
         };
         let location = self.locate(key);
+        let rule = self.keyspace.settling_rule(self.db);
         let accepted = self.update(location, key, |change| {
             let accepted = accepts(condition, change.object.deadline(), deadline);
             if accepted && deadline > time {
+                keep_settled(rule, change.object);
                 change.object.set_deadline(Some(deadline));
                 change.mark();
             }
@@ -42,9 +46,11 @@ impl Apply<'_, '_> {
 
     pub(crate) fn persist(&mut self, key: &[u8]) {
         let location = self.locate(key);
+        let rule = self.keyspace.settling_rule(self.db);
         let changed = self.update(location, key, |change| {
             let had_deadline = change.object.deadline().is_some();
             if had_deadline {
+                keep_settled(rule, change.object);
                 change.object.set_deadline(None);
                 change.mark();
             }
@@ -66,7 +72,7 @@ impl Apply<'_, '_> {
         if !refused && from != to {
             let object = self.remove(location_from, from).expect("the key was present");
             self.delete(location_to, to);
-            let renamed = object.rename(to, self.version());
+            let renamed = self.renamed(object, to);
             self.insert(location_to, renamed);
             self.event(EventClasses::GENERIC, "rename_from", from);
             self.event(EventClasses::GENERIC, "rename_to", to);
@@ -86,7 +92,15 @@ impl Apply<'_, '_> {
         self.bury(location_from, from);
         let version = self.version();
         let copy = self.keyspace.database(self.db).find(location_from, from);
-        let Some(copy) = copy.map(|object| object.copy_as(to, object.deadline(), version)) else {
+        let rule = self.keyspace.settling_rule(self.db);
+        let copied = copy.map(|object| {
+            let mut copied = object.copy_as(to, object.deadline(), version);
+            if rule.is_some_and(|rule| object.is_settled(rule)) {
+                copied.settle_for_good();
+            }
+            copied
+        });
+        let Some(copy) = copied else {
             self.missed(from);
             return self.out.integer(0);
         };
@@ -103,7 +117,6 @@ impl Apply<'_, '_> {
         }
         let location = self.locate(key);
         self.bury(location, key);
-        let version = self.version();
         let source = std::mem::replace(&mut self.db, target);
         let is_taken = self.is_present(location, key);
         self.db = source;
@@ -114,7 +127,7 @@ impl Apply<'_, '_> {
         };
         let done = moved.is_some();
         if let Some(object) = moved {
-            let moved = object.rename(key, version);
+            let moved = self.renamed(object, key);
             self.put_in(target, moved, false);
             self.event(EventClasses::GENERIC, "move_from", key);
             self.local.event(EventClasses::GENERIC, "move_to", target, key);
@@ -122,8 +135,19 @@ impl Apply<'_, '_> {
         self.out.integer(i64::from(done));
     }
 
+    /// The same value under another name: settled if it was.
+    fn renamed(&self, object: Object, key: &[u8]) -> Object {
+        let rule = self.keyspace.settling_rule(self.db);
+        let is_settled = rule.is_some_and(|rule| object.is_settled(rule));
+        let mut renamed = object.rename(key, self.version());
+        if is_settled {
+            renamed.settle_for_good();
+        }
+        renamed
+    }
+
     /// Adds `object` to database `target`, over an object of the same key only if `replace`.
-    fn put_in(&mut self, target: Db, object: crate::Object, replace: bool) -> bool {
+    fn put_in(&mut self, target: Db, object: Object, replace: bool) -> bool {
         let location = self.locate(object.key());
         let source = std::mem::replace(&mut self.db, target);
         let free = if replace {

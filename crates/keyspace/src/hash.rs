@@ -45,6 +45,7 @@ impl<'a> Fields<'a> {
             Value::Listpack(Kind::Hash, listpack) => Fields::Listpack(listpack),
             Value::Large(Large::Hash(fields)) => Fields::Large(fields),
             Value::Bytes(_)
+            | Value::Coded(_)
             | Value::Integer(_)
             | Value::Integers(_)
             | Value::Listpack(..)
@@ -153,7 +154,7 @@ fn value_of(object: &Object) -> Element<'_> {
     match object.value() {
         Value::Bytes(bytes) => Element::Bytes(bytes),
         Value::Integer(number) => Element::Integer(number),
-        Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
+        Value::Coded(_) | Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
             unreachable!("the fields of a hash have strings")
         }
     }

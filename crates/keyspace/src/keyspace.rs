@@ -32,6 +32,7 @@ mod remainder;
 
 pub use self::ahead::{KEYS_AHEAD, look_ahead};
 use crate::apply::Apply;
+use crate::coded::Coding;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::directories::Location;
@@ -96,6 +97,8 @@ pub struct Keyspace {
     pub(crate) scratch: Option<Box<Scratch>>,
     /// While what came in pieces is carried out, what long strings of it may stay in: not part of the state.
     source: Option<Bytes>,
+    /// Of a group that keeps values in fragments.
+    pub(crate) coding: Option<Box<Coding>>,
 }
 
 /// A read that waits for an entry to be applied up to a position.
@@ -192,6 +195,7 @@ impl Keyspace {
             waiters: Waiters::default(),
             requests: Requests::default(),
             scratch: None,
+            coding: None,
         }
     }
 
@@ -338,6 +342,10 @@ impl Keyspace {
         replies.begin();
         match operation {
             EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
+            EntryOperation::Coding(step) => {
+                local.met_other_value |= !self.apply_coding(step);
+                replies.end_reply(false);
+            }
             EntryOperation::Stage(piece) => {
                 self.applied.0 += 1;
                 self.staging.add(origin.gateway, piece, &mut self.lazyfree);
@@ -373,7 +381,9 @@ impl Keyspace {
         let is_applied = Operations::read_kept(&whole, |operation| {
             // Of what comes in pieces nothing is pieces again.
             match operation {
-                EntryOperation::Stage(_) | EntryOperation::Staged { .. } => return false,
+                EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Coding(_) => {
+                    return false;
+                }
                 EntryOperation::Arrive(piece) => self.arrive(&piece, replies),
                 operation => self.apply_begun(operation, origin, local, replies, answer),
             }
@@ -467,7 +477,10 @@ impl Keyspace {
             | EntryOperation::Forget(_)
             | EntryOperation::Received { .. }
             | EntryOperation::Resume(_) => unreachable!("transactions have a way of their own"),
-            EntryOperation::Stage(_) | EntryOperation::Staged { .. } | EntryOperation::Arrive(_) => {
+            EntryOperation::Stage(_)
+            | EntryOperation::Staged { .. }
+            | EntryOperation::Arrive(_)
+            | EntryOperation::Coding(_) => {
                 unreachable!("the caller has looked")
             }
             EntryOperation::Install { effects } => self.install(effects, local),
@@ -625,6 +638,9 @@ impl Keyspace {
         out: &mut ReplyWriter<'_>,
     ) {
         self.applied.0 += 1;
+        if self.coding.is_some() && !self.can_apply(db, command) {
+            return ReplyError::InFragments.write(out);
+        }
         Apply {
             keyspace: self,
             local,
@@ -816,6 +832,9 @@ impl Keyspace {
         if let Ok([a, b]) = self.databases.get_disjoint_mut([a.index(), b.index()]) {
             a.swap(b, self.applied, self.time);
         }
+        if let Some(coding) = &mut self.coding {
+            coding.swap(a, b);
+        }
     }
 
     /// Drops up to about `budget` objects of what was deleted and is large, and counts them down; `true` if none is left.
@@ -893,8 +912,12 @@ impl Keyspace {
     }
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
+    ///
+    /// # Panics
+    /// If this replica has a fragment of it alone: whoever asks sees to it that it does not.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
         let object = self.object_at(db, key)?;
+        assert!(!object.is_coded(), "a fragment is of no use elsewhere");
         Some(object.copy_as(key, object.deadline(), object.version()))
     }
 
@@ -909,7 +932,7 @@ impl Keyspace {
         let Some(object) = self.object_at(db, key) else {
             return Some((None, self.version(db, key)));
         };
-        (object.memory() <= bytes_max).then(|| {
+        (object.memory() <= bytes_max && !object.is_coded()).then(|| {
             let copy = object.copy_as(key, object.deadline(), object.version());
             (Some(copy), self.database(db).version_of(&object))
         })
@@ -989,11 +1012,11 @@ impl Keyspace {
         self.lazyfree
     }
 
-    /// The string under a key that has no deadline; `None` if there is none.
+    /// The string under a key that has no deadline; `None` if there is none, or a fragment of it alone.
     pub fn text(&self, db: Db, key: &[u8]) -> Option<Vec<u8>> {
         let object = self
             .object_at(db, key)
-            .filter(|object| object.kind() == Kind::String)?;
+            .filter(|object| object.kind() == Kind::String && !object.is_coded())?;
         let mut digits = crate::value::Digits::default();
         Some(object.value().text(&mut digits).to_vec())
     }
@@ -1116,7 +1139,7 @@ impl Keyspace {
         self.waiters.encode(&mut waiters);
         digest.bytes(&waiters);
         for database in &self.databases {
-            database.hash(&mut digest);
+            database.hash(self.settling_rule(Db::default()), &mut digest);
         }
         self.hosting.hash(&mut digest);
         for (_, step) in self.transactions.steps() {
@@ -1124,6 +1147,7 @@ impl Keyspace {
             step.encode(&mut bytes);
             digest.bytes(&bytes);
         }
+        self.hash_coding(&mut digest);
         digest.finish()
     }
 
@@ -1167,7 +1191,7 @@ fn exclusive(key: &[u8]) -> Locks {
 fn tells_of_replica(command: &Command<'_>) -> bool {
     match command {
         Command::Object { aspect, .. } => matches!(aspect, ObjectAspect::IdleTime | ObjectAspect::Frequency),
-        Command::MemoryUsage { .. } | Command::DebugObject { .. } => true,
+        Command::MemoryUsage { .. } | Command::DebugObject { .. } | Command::DebugCoding { .. } => true,
         _ => false,
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Reading order: `keyspace.rs` (the state and its operations), `entry.rs` (what is applied), `apply.rs` and
 //! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directories.rs`,
-//! `directory.rs`, `segment.rs`, `object.rs` (how keys lie in memory); `listpack.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
+//! `directory.rs`, `segment.rs`, `object.rs` (how keys lie in memory); `listpack.rs`, `integers.rs` and `large.rs` (how collections do); `coded.rs` (strings of which replicas have fragments, which none does yet). `unsafe` is in
 //! `object.rs`, `slot_word.rs` and `sorted_set/tree.rs` alone.
 
 mod keyspace;
@@ -42,6 +42,7 @@ mod restore;
 mod bitmap;
 mod blocking;
 mod building;
+mod coded;
 mod cost;
 mod extensions;
 mod generic;
@@ -79,6 +80,12 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use alone::{Terms, Told, shared};
+pub use coded::needs::{Needed, changes_any};
+pub use coded::own_rows::OwnRows;
+pub use coded::{
+    Coded, CodingStep, CodingTally, Demoted, Given, GroupCode, HELD_MAX, Hot, Refilled, THRESHOLD_MIN,
+    WalkPlace, WrongValue,
+};
 pub use cost::{cost, string_bytes, zero_bytes};
 pub use database::KeyVersion;
 pub use directories::Cursor;

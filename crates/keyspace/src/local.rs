@@ -5,6 +5,7 @@ use crate::events::{Event, EventClasses};
 use crate::long_values::LongValues;
 use crate::object::{Kind, Object};
 use crate::transactions::Origin;
+use command::ReplyError;
 use ids::{Db, Prng, UnixMillis};
 use txn::{Participants, TxnId};
 
@@ -76,9 +77,24 @@ pub struct LeaderLocal {
     pub wanted: Vec<(Db, Box<[u8]>)>,
     /// Long values that are written already, while whoever waited for that is answered.
     pub written: Option<LongValues>,
+    /// Keys whose values a read needs as a whole, and of which there are fragments here. The driver takes them after each call that says so
+    /// ([`Read::NeedsWhole`](crate::Read::NeedsWhole)).
+    pub to_gather: Vec<(Db, Box<[u8]>)>,
+    /// Whether too little is left anywhere of what is asked for: it is answered that.
+    pub is_lost: bool,
+    /// Whether an entry has brought a value that is not the one of which there is a fragment here: this replica must not go on.
+    pub met_other_value: bool,
 }
 
 impl LeaderLocal {
+    /// What a read is answered that needs the bytes of a value which are not here.
+    pub(crate) fn unmade(&self) -> ReplyError {
+        match self.is_lost {
+            true => ReplyError::ValueLost,
+            false => ReplyError::InFragments,
+        }
+    }
+
     /// Expired keys remembered between two entries; at the limit more are forgotten, and found again later.
     pub const MET_MAX: usize = 1_024;
 
@@ -115,6 +131,9 @@ impl LeaderLocal {
             collects_wanted: false,
             wanted: Vec::new(),
             written: None,
+            to_gather: Vec::new(),
+            is_lost: false,
+            met_other_value: false,
         }
     }
 

@@ -1,7 +1,7 @@
 //! One key and its value in one heap block.
 //!
 //! ```text
-//!  8 bytes  stamp     version (48 bits) | encoding (4) | GROWN | LONG | DEADLINE
+//!  8 bytes  stamp     version (48 bits) | encoding (4) | SETTLED | HELD | GROWN | LONG | DEADLINE
 //!  4 bytes  access    leader-local: when and how often it was used (`access.rs`); not part of the state hash
 //!  4 bytes  lengths   key (8 bits) | value (24 bits), unless LONG
 //! [8 bytes] deadline  Unix milliseconds, if DEADLINE
@@ -9,7 +9,7 @@
 //!  n bytes  key
 //!  m bytes  value     the bytes of a string, eight bytes of an integer, a small collection (`listpack.rs`,
 //!                     `integers.rs`), or the eight bytes of a pointer to a large one (`large.rs`) or to a string that
-//!                     stays where it came from
+//!                     stays where it came from; of a coded string a fragment (`coded.rs`)
 //! ```
 //!
 //! A key of 16 bytes with a value of 32 is one block of 64 bytes. One allocation per key, and the directory
@@ -26,6 +26,7 @@
 //!    is kept elsewhere, and a [`Bytes`].
 
 use crate::access::AccessStats;
+use crate::coded::{Coded, SettlingRule};
 use crate::large::Large;
 use crate::listpack::{self, Buffer, Listpack};
 use bytes::Bytes;
@@ -42,7 +43,13 @@ pub(crate) const VERSION_MAX: u64 = VERSION_MASK;
 const ENCODING_SHIFT: u32 = VERSION_BITS;
 const ENCODING_MASK: u64 = 0xf << ENCODING_SHIFT;
 const INTEGER: u64 = Encoding::Integer as u64;
+/// The string is settled whatever its version: since then only its name or deadline has changed (`coded.rs`).
+const SETTLED: u64 = 1 << 59;
+/// The string is not settled whatever its version: it was refilled, or its key is locked (`coded.rs`).
+const HELD: u64 = 1 << 60;
 const GROWN: u64 = 1 << 61;
+/// What is told of a value, and over with it.
+const OF_VALUE: u64 = GROWN | SETTLED | HELD;
 const LONG: u64 = 1 << 62;
 const DEADLINE: u64 = 1 << 63;
 const SHORT_KEY_MAX: usize = 0xff;
@@ -112,10 +119,11 @@ enum Encoding {
     LargeHash = 10 << ENCODING_SHIFT,
     LargeSortedSet = 11 << ENCODING_SHIFT,
     LargeStream = 12 << ENCODING_SHIFT,
+    Coded = 13 << ENCODING_SHIFT,
 }
 
 impl Encoding {
-    const ALL: [Encoding; 13] = [
+    const ALL: [Encoding; 14] = [
         Encoding::Text,
         Encoding::Integer,
         Encoding::ListpackList,
@@ -129,6 +137,7 @@ impl Encoding {
         Encoding::LargeHash,
         Encoding::LargeSortedSet,
         Encoding::LargeStream,
+        Encoding::Coded,
     ];
 
     fn listpack(kind: Kind) -> Encoding {
@@ -154,7 +163,7 @@ impl Encoding {
 
     fn kind(self) -> Kind {
         match self {
-            Encoding::Text | Encoding::Integer | Encoding::Kept => Kind::String,
+            Encoding::Text | Encoding::Integer | Encoding::Kept | Encoding::Coded => Kind::String,
             Encoding::ListpackList | Encoding::LargeList => Kind::List,
             Encoding::ListpackSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
             Encoding::ListpackHash | Encoding::LargeHash => Kind::Hash,
@@ -178,6 +187,8 @@ pub enum Value<'a> {
     Integers(&'a [u8]),
     /// A collection beyond the limits of the small ones.
     Large(&'a Large),
+    /// A string of which this replica has a fragment.
+    Coded(Coded<'a>),
 }
 
 /// The parts of a block whose change moves boundaries inside it.
@@ -318,7 +329,7 @@ impl Object {
 
     fn set_encoding(&mut self, encoding: Encoding) {
         let header = self.header_mut();
-        header.stamp = (header.stamp & !(ENCODING_MASK | GROWN)) | encoding as u64;
+        header.stamp = (header.stamp & !(ENCODING_MASK | OF_VALUE)) | encoding as u64;
     }
 
     /// The data type.
@@ -328,8 +339,8 @@ impl Object {
     }
 
     fn large_address(&self) -> Option<*mut Large> {
-        // The large encodings are those of eight and above.
-        if self.header().stamp & (8 << ENCODING_SHIFT) == 0 {
+        // The large encodings are those of eight and above, but the last.
+        if self.header().stamp & (8 << ENCODING_SHIFT) == 0 || self.is_coded() {
             return None;
         }
         Some(self.address())
@@ -349,6 +360,90 @@ impl Object {
     pub(crate) fn kept_string(&self) -> Option<&Bytes> {
         // SAFETY: invariant 4; it is borrowed as long as the object is.
         self.kept_address().map(|kept| unsafe { &*kept })
+    }
+
+    /// Whether this is a string of which there is a fragment alone.
+    #[inline]
+    pub fn is_coded(&self) -> bool {
+        self.header().stamp & ENCODING_MASK == Encoding::Coded as u64
+    }
+
+    /// The fragment of a coded string.
+    pub(crate) fn coded(&self) -> Option<Coded<'_>> {
+        self.is_coded().then(|| Coded::new(self.value_area()))
+    }
+
+    /// A coded string of this fragment, which [`Coded::check`] has found to be one.
+    pub(crate) fn of_fragment(
+        key: &[u8],
+        fragment: &[u8],
+        is_grown: bool,
+        deadline: Option<UnixMillis>,
+    ) -> Object {
+        let mut object = Object::allocate(key, 0, deadline, Version(0));
+        object.header_mut().stamp |= u64::from(is_grown) * GROWN;
+        object.set_fragment(fragment);
+        object
+    }
+
+    /// Replaces the string by a fragment of it, or a fragment by another one. It is the same value.
+    pub(crate) fn set_fragment(&mut self, fragment: &[u8]) {
+        let told = self.header().stamp & OF_VALUE;
+        self.set_area(Encoding::Coded, fragment);
+        self.header_mut().stamp |= told;
+    }
+
+    /// Replaces a fragment by its string, which stays where it came from if that is given. It is the same value.
+    pub(crate) fn set_whole(&mut self, whole: &[u8], kept: Option<Bytes>) {
+        let told = self.header().stamp & OF_VALUE;
+        match kept {
+            Some(kept) => self.set_kept(kept),
+            None => self.set_text(whole),
+        }
+        self.header_mut().stamp |= told;
+    }
+
+    /// The string as it was set or changed, whole and no integer: of which there can be a fragment.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        match self.value() {
+            Value::Bytes(whole) => Some(whole),
+            _ => None,
+        }
+    }
+
+    /// Whether the string is settled by this rule. A coded one is.
+    pub(crate) fn is_settled(&self, rule: SettlingRule) -> bool {
+        let stamp = self.header().stamp;
+        match self.encoding() {
+            Encoding::Coded => true,
+            Encoding::Text | Encoding::Kept => {
+                stamp & HELD == 0
+                    && (stamp & SETTLED != 0 || self.version() <= rule.up_to)
+                    && self.whole().is_some_and(|whole| whole.len() >= rule.threshold)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it was said to be settled, whatever its version.
+    pub(crate) fn is_settled_for_good(&self) -> bool {
+        self.header().stamp & SETTLED != 0
+    }
+
+    /// It is settled, whatever version it gets by changes of name and deadline.
+    pub(crate) fn settle_for_good(&mut self) {
+        self.header_mut().stamp |= SETTLED;
+    }
+
+    /// Whether it is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.header().stamp & HELD != 0
+    }
+
+    /// It is not settled as long as it is held. Nor is it for good: if it is let go, its version counts.
+    pub(crate) fn hold(&mut self, is_held: bool) {
+        let header = self.header_mut();
+        header.stamp = (header.stamp & !(HELD | SETTLED)) | (u64::from(is_held) * HELD);
     }
 
     /// Takes out the string that is kept elsewhere, if it is one: an empty one is left.
@@ -607,6 +702,7 @@ impl Object {
             }
             Encoding::IntegerSet => Value::Integers(area),
             Encoding::Kept => Value::Bytes(self.kept_string().expect("its encoding says so")),
+            Encoding::Coded => Value::Coded(Coded::new(area)),
             encoding => match self.large_address() {
                 // SAFETY: invariant 4; the collection is borrowed as long as the object is.
                 Some(large) => Value::Large(unsafe { &*large }),
@@ -682,9 +778,10 @@ impl Object {
     /// becomes its decimal form first.
     ///
     /// # Panics
-    /// If the value is a collection.
+    /// If the value is a collection, or coded.
     pub fn bytes_mut(&mut self, length_min: usize) -> &mut [u8] {
-        assert!(self.kind() == Kind::String, "{:?} is not a string", self.kind());
+        let is_whole = self.kind() == Kind::String && !self.is_coded();
+        assert!(is_whole, "{:?} is not a string that is whole", self.value());
         if let Some(kept) = self.take_kept() {
             self.set_text(&kept);
         }
@@ -698,7 +795,9 @@ impl Object {
         if self.shape().value < length_min {
             self.set_value_length(length_min);
         }
-        self.header_mut().stamp |= GROWN;
+        let header = self.header_mut();
+        // It may be changed to what it was, under the same version: what was held is held still.
+        header.stamp = (header.stamp & !SETTLED) | GROWN;
         self.value_area_mut()
     }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!  object       key | flags u8 | deadline i64 | form u8 | value
 //!  key, value   length u32 | bytes
-//!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
+//!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text | 8 it is settled whatever its version, 16 it is held
+//!               (`coded.rs`; in transfers alone)
 //!  form 0       a string: its bytes
 //!  form 1 to 4  a list, set, hash, sorted set in a listpack: its bytes (`listpack.rs`)
 //!  form 5       a set of integers: its bytes (`integers.rs`)
@@ -12,11 +13,13 @@
 //!               fields and values by turns
 //!  form 9       a large sorted set: the seed, then (length u32 | member | score as the bits of a double)*
 //!  form 10      a stream: (length u32 | record)* (`stream/record.rs`)
+//!  form 11      a fragment of a string, of version 0 (`coding/fragment.rs`; in transfers alone)
 //! ```
 //!
 //! A replica that installs what it decodes keeps the value in the same form as the one that encoded it, and in the same
 //! order: random picks agree.
 
+use crate::coded::Coded;
 use crate::directory::Directory;
 use crate::integers;
 use crate::large::Large;
@@ -40,6 +43,9 @@ pub(crate) const HAS_DEADLINE: u8 = 1;
 /// The form of a stream.
 const STREAM: u8 = 10;
 
+/// The form of a fragment. Only who takes over another replica's state can do anything with it.
+pub(crate) const CODED: u8 = 11;
+
 /// In the order of their forms.
 const KINDS: [Kind; 5] = [Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet, Kind::Stream];
 
@@ -51,6 +57,7 @@ pub(crate) fn code(object: &Object) -> u8 {
         Value::Listpack(kind, _) => 1 + place(kind),
         Value::Integers(_) => 5,
         Value::Large(large) => 6 + place(large.kind()),
+        Value::Coded(_) => CODED,
     }
 }
 
@@ -61,6 +68,7 @@ pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
         Value::Integer(number) => to.raw(Digits::default().format(number)),
         Value::Listpack(_, listpack) => to.raw(listpack.bytes()),
         Value::Large(large) => encode_large(large, to),
+        Value::Coded(coded) => to.raw(coded.bytes()),
     }
 }
 
@@ -106,7 +114,9 @@ pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     let is_text = matches!(object.value(), Value::Bytes(_));
     let flags = (u8::from(object.deadline().is_some()) * HAS_DEADLINE)
         | (u8::from(object.is_grown()) << 1)
-        | (u8::from(is_text) << 2);
+        | (u8::from(is_text) << 2)
+        | (u8::from(object.is_settled_for_good()) << 3)
+        | (u8::from(object.is_held()) << 4);
     to.u8(flags);
     let deadline = object.deadline().unwrap_or_default();
     to.i64(deadline.0);
@@ -119,6 +129,8 @@ pub(crate) struct Head<'a> {
     pub(crate) deadline: Option<UnixMillis>,
     is_grown: bool,
     is_text: bool,
+    is_settled: bool,
+    is_held: bool,
     pub(crate) form: u8,
 }
 
@@ -134,6 +146,8 @@ impl<'a> Head<'a> {
             deadline: (flags & 1 != 0).then_some(deadline),
             is_grown: flags & 2 != 0,
             is_text: flags & 4 != 0,
+            is_settled: flags & 8 != 0,
+            is_held: flags & 16 != 0,
             form,
         })
     }
@@ -162,7 +176,35 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Reads an object of version 0.
+/// The object with this head and value, of a state that is taken over, of version 0; `None` if they are none. A long string stays in
+/// `source` if it lies there.
+pub(crate) fn arrived(head: &Head<'_>, value: &[u8], source: Option<&Bytes>) -> Option<Object> {
+    let mut object = match head.form {
+        CODED => {
+            Coded::check(value).then(|| Object::of_fragment(head.key, value, head.is_grown, head.deadline))
+        }
+        0..=LAST_FLAT => check(head.form, value).then(|| head.object(value, source)),
+        // Decoding checks it.
+        _ => decode(head.form, head.key, value, head.deadline)
+            .filter(|object| head.form == STREAM || object.value().len() > 0),
+    }?;
+    if head.is_settled {
+        object.settle_for_good();
+    }
+    if head.is_held {
+        object.hold(true);
+    }
+    Some(object)
+}
+
+/// Reads an object of version 0, of a state that is taken over.
+pub(crate) fn read_arrived(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
+    let malformed = rest.error("an object");
+    let head = Head::read(rest)?;
+    arrived(&head, rest.bytes()?, None).ok_or(malformed)
+}
+
+/// Reads an object of version 0, which is whole.
 pub(crate) fn read_object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
     let malformed = rest.error("an object");
     let head = Head::read(rest)?;
@@ -251,6 +293,9 @@ fn check_elements(form: u8, bytes: &[u8]) -> bool {
 pub(crate) fn are_elements(form: u8, bytes: &[u8]) -> bool {
     if form == STREAM {
         return stream::are_records(bytes);
+    }
+    if form == CODED {
+        return false;
     }
     let mut rest = Reader::new(bytes);
     let mut is_whole = !rest.is_empty();

@@ -36,6 +36,8 @@ pub enum CopyStep {
     More(Vec<u8>),
     /// Nothing, until something changes or the mark is applied.
     Ready,
+    /// Nothing: values that are to be copied are gathered first, where they are kept as fragments.
+    NotYet,
     /// This chunk, and with it the receiver has the objects as the mark has found them. The copy is over.
     Last(Vec<u8>),
     /// Nothing: there is no such copy any more. Too much has changed, or the state was replaced.

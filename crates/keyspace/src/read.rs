@@ -3,7 +3,7 @@
 //! A read runs on the leader's applied state and writes nothing to the log. It may be *suspended*: the answer
 //! stands, but must not be released yet. Today the one reason is a key that has expired by the leader's clock
 //! but not yet by group time: were it released at once, a new leader with a slower clock could bring the key
-//! back to life. (Later: a value of which this replica holds only a fragment.)
+//! back to life. And it may be refused, because it needs a value of which this replica has a fragment alone (`coded.rs`).
 
 use crate::Keyspace;
 use crate::Large;
@@ -29,6 +29,8 @@ pub enum Read {
     Answered,
     /// The answer may go once group time has reached the leader's clock ([`LeaderLocal::now`]): open an entry.
     AwaitsTime,
+    /// There is no answer, but the error that it lacks one: what [`LeaderLocal::to_gather`] names is here as fragments.
+    NeedsWhole,
 }
 
 impl Reader<'_, '_> {
@@ -38,7 +40,10 @@ impl Reader<'_, '_> {
         let bound = self.out.bound(self.local.answers_bytes_max);
         self.command(command);
         if !self.out.end_bound(bound) {
-            ReplyError::RepliesTooLong.write(self.out);
+            match self.lacks {
+                false => ReplyError::RepliesTooLong.write(self.out),
+                true => self.local.unmade().write(self.out),
+            }
         }
     }
 }
@@ -51,8 +56,12 @@ pub(crate) struct Reader<'k, 'w> {
     pub(crate) out: &'k mut ReplyWriter<'w>,
     /// By which clock keys are expired.
     pub(crate) now: UnixMillis,
+    /// Whether an entry has brought the command: what is settled is as good as not here then.
+    pub(crate) is_in_entry: bool,
     /// Whether an expired key was met that lives by group time.
     pub(crate) waits: bool,
+    /// Whether a value was met that is needed and not here.
+    pub(crate) lacks: bool,
 }
 
 impl Keyspace {
@@ -66,16 +75,24 @@ impl Keyspace {
         out: &mut ReplyWriter<'_>,
     ) -> Read {
         let now = local.now.max(self.time());
+        if self.coding.is_some() && !self.can_read(db, command, now, local) {
+            local.unmade().write(out);
+            return Read::NeedsWhole;
+        }
         let mut reader = Reader {
             keyspace: self,
             local,
             db,
             out,
             now,
+            is_in_entry: false,
             waits: false,
+            lacks: false,
         };
         reader.answer(command);
-        if reader.waits {
+        if reader.lacks {
+            Read::NeedsWhole
+        } else if reader.waits {
             reader.local.is_ahead = true;
             Read::AwaitsTime
         } else {
@@ -141,6 +158,7 @@ impl<'k> Reader<'k, '_> {
             Command::Object { key, aspect } => self.object(key, aspect),
             Command::MemoryUsage { key } => self.memory_usage(key),
             Command::DebugObject { key } => self.debug_object(key),
+            Command::DebugCoding { key } => self.debug_coding(key),
             Command::DebugSdsLen { key } => self.debug_sds_len(key),
             Command::Keys { pattern } => self.keys(pattern),
             Command::Scan { cursor, options } => self.scan(cursor, options),
@@ -300,6 +318,51 @@ impl<'k> Reader<'k, '_> {
         ));
     }
 
+    /// How the value is kept where the group is led: as a whole or a fragment, and who has which row.
+    fn debug_coding(&mut self, key: &[u8]) {
+        let code = self.keyspace.code().cloned();
+        let Some(object) = self.lookup_untouched(key) else {
+            return ReplyError::NoSuchKey.write(self.out);
+        };
+        if object.kind() != Kind::String {
+            return ReplyError::WrongType.write(self.out);
+        }
+        let (is_coded, is_held, version) = (object.is_coded(), object.is_held(), object.version());
+        let length = object.value().len() as i64;
+        let bytes = object.coded().map_or(length, |coded| coded.bytes().len() as i64);
+        let rule = self.keyspace.settling_rule(self.db);
+        let is_settled = rule.is_some_and(|rule| object.is_settled(rule));
+        let row = code
+            .as_ref()
+            .zip(self.keyspace.holder())
+            .and_then(|(code, me)| code.row_of(me));
+        self.out.map(9);
+        let out = &mut *self.out;
+        out.bulk(b"form");
+        out.bulk(if is_coded { b"fragment" } else { b"whole" });
+        for (name, value) in [
+            ("length", length),
+            ("bytes-here", bytes),
+            ("settled", i64::from(is_settled)),
+            ("held", i64::from(is_held)),
+            ("version", version.0 as i64),
+            ("code-epoch", code.as_ref().map_or(0, |code| code.epoch.0.into())),
+            ("row-here", row.map_or(-1, |row| row.number().into())),
+        ] {
+            out.bulk(name.as_bytes());
+            out.integer(value);
+        }
+        out.bulk(b"rows");
+        let holders = code.map(|code| code.holders).unwrap_or_default();
+        out.array(holders.len());
+        for holder in holders {
+            match holder {
+                Some(holder) => out.integer(holder.0 as i64),
+                None => out.null(),
+            }
+        }
+    }
+
     fn debug_sds_len(&mut self, key: &[u8]) {
         let Some(object) = self.lookup_untouched(key) else {
             return ReplyError::NoSuchKey.write(self.out);
@@ -421,7 +484,7 @@ fn encoding(object: &Object) -> &'static str {
     match object.value() {
         Value::Integer(_) => "int",
         Value::Bytes(bytes) if bytes.len() <= 44 && !object.is_grown() => "embstr",
-        Value::Bytes(_) => "raw",
+        Value::Bytes(_) | Value::Coded(_) => "raw",
         Value::Listpack(..) => "listpack",
         Value::Integers(_) => "intset",
         Value::Large(Large::List(_)) => "quicklist",

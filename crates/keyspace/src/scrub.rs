@@ -15,12 +15,13 @@
 //! as any other: of a million keys nearly all were looked at within a day.
 
 use crate::Keyspace;
+use crate::coded::SettlingRule;
 use crate::database::Database;
 use crate::digest::Digest;
 use crate::large::Large;
 use crate::object::{Object, Value};
 use crate::value::Digits;
-use ids::{KeyHash, Prng};
+use ids::{Db, KeyHash, Prng};
 
 /// Milliseconds of group time from one round to the next.
 const ROUND_MILLIS: i64 = 1_000;
@@ -42,6 +43,10 @@ const PIECE_ELEMENTS: usize = 16;
 
 /// Bytes of each of them, so that a slice of the longest of all is below a mebibyte.
 const ELEMENT_BYTES: usize = 64;
+
+/// Of a string that can be settled, the longest of which the checksum is looked at: a slice has some hundreds of them. A replica that has
+/// a fragment can compare nothing else, and of those that are longer the length alone.
+const CHECKED_BYTES_MAX: usize = 16 * 1024;
 
 /// When rounds begin, what is hashed, and in which order. Replicas that say another number cannot be compared.
 pub const SCRUB_FORMAT: u8 = 2;
@@ -86,6 +91,7 @@ impl Keyspace {
         if let Some((database, rank)) = self.draw_key(&mut prng) {
             let mut slice = Slice {
                 digest: &mut digest,
+                rule: self.settling_rule(Db::default()),
                 at,
                 left: OBJECTS_MAX,
             };
@@ -111,6 +117,7 @@ impl Keyspace {
 /// A slice under way.
 struct Slice<'a> {
     digest: &'a mut Digest,
+    rule: Option<SettlingRule>,
     /// Which piece of what is long.
     at: u64,
     left: usize,
@@ -127,6 +134,13 @@ impl Slice<'_> {
         };
         match object.value() {
             Value::Integer(number) => _ = self.digest.number(0).number(number as u64),
+            Value::Bytes(bytes)
+                if let Some(rule) = self.rule
+                    && bytes.len() >= rule.threshold =>
+            {
+                self.string(object, bytes.len(), || crc32c::crc32c(bytes));
+            }
+            Value::Coded(coded) => self.string(object, coded.length(), || coded.checksum()),
             Value::Bytes(bytes) => {
                 self.digest.number(1 + u64::from(object.is_grown()));
                 self.piece(bytes);
@@ -146,6 +160,15 @@ impl Slice<'_> {
         }
         self.left -= 1;
         self.left > 0
+    }
+
+    fn string(&mut self, object: &Object, length: usize, checksum: impl FnOnce() -> u32) {
+        self.digest
+            .number(16 + u64::from(object.is_grown()))
+            .number(length as u64);
+        if length <= CHECKED_BYTES_MAX {
+            self.digest.number(checksum().into());
+        }
     }
 
     fn piece(&mut self, bytes: &[u8]) {
@@ -205,7 +228,7 @@ impl Slice<'_> {
 mod tests {
     use super::*;
     use crate::{Effect, LeaderLocal};
-    use ids::{Db, HashSeed, PartitionRange, UnixMillis, Version};
+    use ids::{HashSeed, PartitionRange, UnixMillis, Version};
 
     fn keyspace(keys: u64) -> Keyspace {
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);

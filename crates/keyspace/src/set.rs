@@ -44,7 +44,7 @@ impl<'a> Members<'a> {
             Value::Integers(bytes) => Members::Integers(bytes),
             Value::Listpack(Kind::Set, listpack) => Members::Listpack(listpack),
             Value::Large(Large::Set(directory)) => Members::Large(directory),
-            Value::Bytes(_) | Value::Integer(_) | Value::Listpack(..) | Value::Large(_) => {
+            Value::Bytes(_) | Value::Coded(_) | Value::Integer(_) | Value::Listpack(..) | Value::Large(_) => {
                 unreachable!("the kind was checked: only sets have members")
             }
         }
@@ -348,7 +348,7 @@ fn remove(object: &mut Object, member: &[u8]) -> bool {
             }
             None => false,
         },
-        Value::Bytes(_) | Value::Integer(_) | Value::Large(_) => false,
+        Value::Bytes(_) | Value::Coded(_) | Value::Integer(_) | Value::Large(_) => false,
     }
 }
 

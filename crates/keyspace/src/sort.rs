@@ -3,19 +3,22 @@
 //! What patterns name is looked up in this keyspace alone ([`Reader::external`]). Whoever runs the command on copies of
 //! some keys learns from [`LeaderLocal::wanted`](crate::LeaderLocal::wanted) which others it asked for.
 
+use crate::Keyspace;
 use crate::apply::Apply;
 use crate::events::EventClasses;
 use crate::large::Large;
 use crate::limits::EncodingLimits;
 use crate::list::List;
 use crate::listpack::{self, Listpack};
+use crate::local::LeaderLocal;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::set::Members;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::{ReplyError, SortCommand, number};
-use ids::Version;
+use ids::{Db, Version};
+use resp::{Protocol, ReplyWriter};
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -64,6 +67,7 @@ fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
             Members::of(object).for_each(visit);
         }
         Value::Bytes(_)
+        | Value::Coded(_)
         | Value::Integer(_)
         | Value::Listpack(..)
         | Value::Large(Large::Hash(_) | Large::Stream(_)) => {
@@ -101,13 +105,16 @@ fn sort_by(texts: &mut [Text], is_descending: bool) {
     }
 }
 
-impl Reader<'_, '_> {
+impl<'k> Reader<'k, '_> {
     /// The dispatch of reads.
     pub(crate) fn sort(&mut self, command: &SortCommand<'_>) {
         let sorted = self.sorted(command);
         let elements = match sorted {
             Ok(elements) => elements,
-            Err(error) => return error.write(self.out),
+            Err(error) => {
+                error.write(self.out);
+                return self.end_without();
+            }
         };
         let patterns = command.patterns().count();
         self.out.array(elements.len() * patterns.max(1));
@@ -123,6 +130,14 @@ impl Reader<'_, '_> {
             }
         }
         self.note_each_once();
+        self.end_without();
+    }
+
+    /// If a value is lacking, nothing is answered but that ([`Reader::answer`]).
+    fn end_without(&mut self) {
+        if self.lacks {
+            self.out.pass_bound();
+        }
     }
 
     /// The elements in the order that is asked for, those between the limits.
@@ -221,6 +236,11 @@ impl Reader<'_, '_> {
         }
         let place = Place::new(pattern, element)?;
         let object = self.external(&place.key)?;
+        if place.field.is_none() && self.keyspace.withholds(self.db, &object, self.is_in_entry) {
+            self.lacks = true;
+            self.local.to_gather.push((self.db, place.key.into()));
+            return None;
+        }
         let mut digits = Digits::default();
         match (object.value(), place.field) {
             (value @ (Value::Bytes(_) | Value::Integer(_)), None) => Some(value.text(&mut digits).into()),
@@ -238,7 +258,7 @@ impl Reader<'_, '_> {
     }
 
     /// The living object of a key that only the data named.
-    fn external(&mut self, key: &[u8]) -> Option<ObjectRef<'_>> {
+    fn external(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
         if self.local.collects_wanted {
             self.local.wanted.push((self.db, key.into()));
         }
@@ -253,6 +273,38 @@ impl Reader<'_, '_> {
 
 fn directed(order: Ordering, is_descending: bool) -> Ordering {
     if is_descending { order.reverse() } else { order }
+}
+
+impl Keyspace {
+    /// Notes which values `SORT` would meet that it needs and lacks ([`LeaderLocal::to_gather`]): only on its way it finds out.
+    pub(crate) fn note_lacking_of_sort(
+        &self,
+        db: Db,
+        command: &SortCommand<'_>,
+        is_in_entry: bool,
+        local: &mut LeaderLocal,
+    ) {
+        let (now, mut bytes) = (self.time(), Vec::new());
+        let mut out = ReplyWriter::new(&mut bytes, Protocol::Resp2);
+        let mut reader = Reader {
+            keyspace: self,
+            local,
+            db,
+            out: &mut out,
+            now,
+            is_in_entry,
+            waits: false,
+            lacks: false,
+        };
+        let Ok(elements) = reader.sorted(command) else {
+            return;
+        };
+        for element in &elements {
+            for pattern in command.patterns() {
+                reader.found(pattern, element);
+            }
+        }
+    }
 }
 
 impl Apply<'_, '_> {
@@ -280,9 +332,15 @@ impl Apply<'_, '_> {
             db: self.db,
             out: self.out,
             now,
+            is_in_entry: true,
             waits: false,
+            lacks: false,
         };
-        let elements = reader.sorted(command)?;
+        let sorted = reader.sorted(command);
+        if reader.lacks {
+            return Err(ReplyError::InFragments);
+        }
+        let elements = sorted?;
         if command.patterns().next().is_none() {
             reader.note_each_once();
             return Ok(elements);
@@ -294,7 +352,10 @@ impl Apply<'_, '_> {
             }
         }
         reader.note_each_once();
-        Ok(found)
+        match reader.lacks {
+            false => Ok(found),
+            true => Err(ReplyError::InFragments),
+        }
     }
 }
 

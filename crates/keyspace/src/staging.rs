@@ -54,6 +54,12 @@ struct Staged {
 }
 
 impl Staging {
+    /// An operation of a gateway, if all of it has come.
+    pub(crate) fn peek(&self, gateway: GatewayId, number: u64) -> Option<&[u8]> {
+        let staged = self.0.get(&gateway).filter(|staged| staged.number == number)?;
+        (staged.bytes.len() as u64 == staged.whole_bytes).then_some(&staged.bytes)
+    }
+
     /// Takes a piece.
     pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>, lazyfree: &mut Lazyfree) {
         let Piece {

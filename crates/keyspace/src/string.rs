@@ -1,6 +1,7 @@
 //! Strings: what `SET` and its family do.
 
 use crate::apply::Apply;
+use crate::coded::keep_settled;
 use crate::directories::Location;
 use crate::entry::KEPT_BYTES_MIN;
 use crate::events::EventClasses;
@@ -163,6 +164,7 @@ impl Apply<'_, '_> {
             self.remove(location, key);
             return self.event(EventClasses::GENERIC, "del", key);
         }
+        let rule = self.keyspace.settling_rule(self.db);
         let changed = self.update(location, key, |change| {
             let changes = match expiry {
                 SetExpiry::Keep => false,
@@ -170,6 +172,7 @@ impl Apply<'_, '_> {
                 SetExpiry::At(_) => true,
             };
             if changes {
+                keep_settled(rule, change.object);
                 change.object.set_deadline(deadline);
                 change.mark();
             }
@@ -477,6 +480,9 @@ pub(crate) fn write_value(out: &mut ReplyWriter<'_>, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => out.bulk(bytes),
         Value::Integer(number) => out.bulk_integer(number),
+        Value::Coded(_) => {
+            unreachable!("a command that needs the value is refused before (`coded/needs.rs`)")
+        }
         Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
             unreachable!("the kind was checked: only strings are written as one")
         }

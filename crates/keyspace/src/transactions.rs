@@ -46,6 +46,7 @@ use crate::object_codec::{self, Head};
 use crate::partition_step::PartitionStep;
 use crate::replies::Replies;
 use crate::requests::KeptResult;
+use crate::scratch::databases;
 use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use bytes::Bytes;
 use codec::{COUNT_BYTES, DecodeError, Reader, Writer as _};
@@ -155,6 +156,11 @@ impl Transactions {
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.locks.is_idle()
+    }
+
+    /// What is held and awaited.
+    pub(crate) fn all_locks(&self) -> impl Iterator<Item = &Locks> {
+        self.locks.all()
     }
 
     fn vote_record(&self, txn: TxnId) -> VoteRecord {
@@ -547,7 +553,8 @@ pub(crate) fn needs_of(operation: &EntryOperation<'_>) -> Option<Needs> {
         | EntryOperation::EndWaits { .. }
         | EntryOperation::Stage(_)
         | EntryOperation::Staged { .. }
-        | EntryOperation::Arrive(_) => return None,
+        | EntryOperation::Arrive(_)
+        | EntryOperation::Coding(_) => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -970,7 +977,8 @@ impl Keyspace {
             | EntryOperation::Lock(_)
             | EntryOperation::Stage(_)
             | EntryOperation::Staged { .. }
-            | EntryOperation::Arrive(_) => unreachable!("the caller has looked"),
+            | EntryOperation::Arrive(_)
+            | EntryOperation::Coding(_) => unreachable!("the caller has looked"),
         }
     }
 
@@ -1095,7 +1103,9 @@ impl Keyspace {
             return self.discard_work(prepare.work);
         }
         let holds = |all: &[ConditionView<'_>]| all.iter().all(|condition| self.holds(condition));
-        let refusal = if !holds(&prepare.conditions) && !mutations::is(Mutation::ConditionsNotJudged) {
+        let refusal = if self.evaluates_settled(&prepare.work) {
+            Some(Refusal::Busy)
+        } else if !holds(&prepare.conditions) && !mutations::is(Mutation::ConditionsNotJudged) {
             Some(Refusal::Condition)
         } else if !holds(&prepare.expects) && !mutations::is(Mutation::VersionsNotChecked) {
             Some(Refusal::Changed)
@@ -1165,6 +1175,27 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
+    /// Whether commands are to be evaluated on copies of values that are settled: whoever proposes that brings them back before.
+    fn evaluates_settled(&self, work: &Work<'_>) -> bool {
+        let Work::Evaluate { commands, .. } = work else {
+            return false;
+        };
+        if self.code().is_none() {
+            return false;
+        }
+        let databases = databases(commands.iter().copied());
+        commands.iter().any(|command| {
+            let mut is_settled = false;
+            if let Ok(spec) = command::resolve_in_group(command.args) {
+                command::keys(spec, command.args, &mut |position, _| {
+                    let key = command.args.arg(position);
+                    is_settled |= self.has_settled(databases.iter().map(|db| (*db, key)));
+                });
+            }
+            is_settled
+        })
+    }
+
     fn discard_work(&mut self, work: Work<'_>) {
         if let Work::Install { effects, .. } = work {
             self.discard(effects);
@@ -1180,6 +1211,11 @@ impl Keyspace {
 
     /// The locks of `Lock` are held: answers with the group's time and what the keys hold.
     fn show(&mut self, lock: &Lock<'_>, replies: &mut Replies) {
+        if self.has_settled(lock.keys.iter().map(|(db, key, _)| (*db, &key[..]))) {
+            // Whoever proposed it was to bring them back before.
+            self.transactions.held.remove(&lock.txn);
+            return self.refuse(lock.txn, &lock.participants, Refusal::Busy, replies);
+        }
         vote(replies, Ok(()));
         replies.buffer().i64(self.time().0);
         replies.end_reply(false);
@@ -1550,6 +1586,7 @@ fn refused(refusal: Refusal) -> Replies {
 fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
     seen_head(to, object.is_some(), version);
     if let Some(object) = object {
+        assert!(!object.is_coded(), "a fragment is of no use elsewhere");
         object_codec::write_object(to, object);
     }
 }
@@ -1680,7 +1717,8 @@ fn part_of(effect: &Effect) -> Option<Part<'_>> {
             Value::Bytes(bytes) | Value::Integers(bytes) => Some(Part::Run(bytes)),
             Value::Listpack(_, listpack) => Some(Part::Run(listpack.bytes())),
             Value::Large(_) => Some(Part::Collection(object)),
-            Value::Integer(_) => None,
+            // What a transaction decides is whole.
+            Value::Integer(_) | Value::Coded(_) => None,
         },
         Effect::PutEncoded { object, .. } => Some(Part::Run(object.value_bytes())),
         Effect::Delete { .. } | Effect::Tell(_) => None,

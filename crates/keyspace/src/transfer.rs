@@ -23,7 +23,7 @@
 //!
 //! ```text
 //!  chunk   format u8 | number u64 | seed of the hash order | partitions | [moved] | origin u8 for each database of clients | record*
-//!  moved   in format 6 alone   count u32 | (place in the range u16 | its seed)* | 0 u8, or 1 u8 and what arrives: partition u16 | seed
+//!  moved   in formats 6 and 7   count u32 | (place in the range u16 | its seed)* | 0 u8, or 1 u8 and what arrives: partition u16 | seed
 //!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
 //!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
@@ -41,7 +41,8 @@
 //!  object  version u64 | key, deadline, value (object_codec.rs)
 //! ```
 //!
-//! Access statistics are not sent: they are each replica's own.
+//! Access statistics are not sent: they are each replica's own. The format is 7 where the group has a code (`coded.rs`), and a build that knows none
+//! takes nothing of such a state: of strings the sender may have fragments, which are sent as they are.
 
 pub(crate) mod arriving_partition;
 pub(crate) mod changes;
@@ -82,17 +83,19 @@ const FORMAT: u8 = 5;
 /// The same of a group that does not host what it was made with, or will not.
 const FORMAT_OF_MOVES: u8 = 6;
 
-const EMPTY: u8 = 255;
+/// That of a group with a code: there may be fragments, and there is the code in the rest, behind what is hosted.
+pub(crate) const FORMAT_CODED: u8 = 7;
+pub(crate) const EMPTY: u8 = 255;
 pub(crate) const AT: u8 = 1;
 pub(crate) const OBJECT: u8 = 2;
-const BEGIN: u8 = 3;
-const PIECE: u8 = 4;
-const END: u8 = 5;
+pub(crate) const BEGIN: u8 = 3;
+pub(crate) const PIECE: u8 = 4;
+pub(crate) const END: u8 = 5;
 const REST: u8 = 6;
-const STAGED: u8 = 7;
-const PART_BEGINS: u8 = 8;
-const PART: u8 = 9;
-const GONE: u8 = 10;
+pub(crate) const STAGED: u8 = 7;
+pub(crate) const PART_BEGINS: u8 = 8;
+pub(crate) const PART: u8 = 9;
+pub(crate) const GONE: u8 = 10;
 
 /// A transfer under way, at its sender. See the file's header.
 #[derive(Debug)]
@@ -249,6 +252,9 @@ impl Transfer {
         let to = self.begin_chunk(keyspace, &mut databases);
         let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CHUNKS_MAX);
+        if sender.has_sent_coded {
+            return ObjectsStep::Lost;
+        }
         let chunk = sender.to;
         self.lags = databases.iter().any(|changes| !changes.changed.is_empty());
         if databases.iter().all(Changes::is_covered) {
@@ -275,6 +281,9 @@ impl Transfer {
         }
         let mut sender = Sender::of_whole_values(keyspace);
         sender.send(&mut databases, bytes_max, false);
+        if sender.has_sent_coded {
+            return ObjectsStep::Lost;
+        }
         let records = sender.to;
         keyspace.put_changes(databases);
         ObjectsStep::More(records)
@@ -288,7 +297,7 @@ impl Transfer {
         }
         let mut sender = Sender::of_whole_values(keyspace);
         sender.send(&mut databases, usize::MAX, true);
-        Some(sender.to)
+        (!sender.has_sent_coded).then_some(sender.to)
     }
 
     /// All that is left of the objects, as they are now, whatever its size; `None` if the transfer is to begin again. It is over.
@@ -301,18 +310,21 @@ impl Transfer {
         let mut sender = Sender::new(keyspace, to);
         sender.send(&mut databases, usize::MAX, true);
         sender.send_restless(&mut databases);
-        Some(sender.to)
+        (!sender.has_sent_coded).then_some(sender.to)
     }
 
     /// The head of the next chunk.
     fn begin_chunk(&mut self, keyspace: &Keyspace, databases: &mut [Changes]) -> Vec<u8> {
         self.number += 1;
-        let has_moves = keyspace.has_moves();
-        let mut to = vec![if has_moves { FORMAT_OF_MOVES } else { FORMAT }];
+        let mut to = vec![match (keyspace.code(), keyspace.writes_hosting()) {
+            (Some(_), _) => FORMAT_CODED,
+            (None, true) => FORMAT_OF_MOVES,
+            (None, false) => FORMAT,
+        }];
         to.u64(self.number);
         object_codec::seed(&mut to, keyspace.seed());
         object_codec::partitions(&mut to, keyspace.partitions());
-        if has_moves {
+        if keyspace.writes_hosting() {
             let others: Vec<_> = keyspace.placing.others().collect();
             to.list(&others, |to, (index, seed)| {
                 to.u16(*index);
@@ -353,6 +365,8 @@ struct Sender<'a> {
     to: Vec<u8>,
     /// Objects that take more go in pieces.
     whole_bytes_max: usize,
+    /// Whether a fragment was sent: of no use but to another replica of the same group.
+    has_sent_coded: bool,
 }
 
 impl<'a> Sender<'a> {
@@ -361,6 +375,7 @@ impl<'a> Sender<'a> {
             keyspace,
             to,
             whole_bytes_max: WHOLE_BYTES_MAX,
+            has_sent_coded: false,
         }
     }
 
@@ -370,6 +385,7 @@ impl<'a> Sender<'a> {
             keyspace,
             to: Vec::new(),
             whole_bytes_max: usize::MAX,
+            has_sent_coded: false,
         }
     }
 
@@ -429,6 +445,7 @@ impl<'a> Sender<'a> {
             is_large = is_large || object.memory() > self.whole_bytes_max;
             if !is_large && !is_lost_by_mistake(self.keyspace, object) {
                 count += 1;
+                self.has_sent_coded |= object.is_coded();
                 write_object(&mut self.to, object);
             }
         });
@@ -519,6 +536,7 @@ impl<'a> Sender<'a> {
                 changes.wait(location());
             } else if !is_lost_by_mistake(self.keyspace, object) {
                 self.to.raw(&[OBJECT, db.number()]);
+                self.has_sent_coded |= object.is_coded();
                 write_object(&mut self.to, object);
             }
             if is_large || self.to.len() >= limit {

@@ -19,7 +19,7 @@ impl<'a> Value<'a> {
     /// The string's bytes; an integer's digits are written to `digits`.
     ///
     /// # Panics
-    /// If it is a collection.
+    /// If it is a collection, or coded.
     #[inline]
     pub(crate) fn text<'b>(self, digits: &'b mut Digits) -> &'b [u8]
     where
@@ -28,6 +28,9 @@ impl<'a> Value<'a> {
         match self {
             Value::Bytes(bytes) => bytes,
             Value::Integer(number) => digits.0.format(number).as_bytes(),
+            Value::Coded(_) => {
+                unreachable!("a command that needs the value is refused before (`coded/needs.rs`)")
+            }
             Value::Listpack(..) | Value::Integers(_) | Value::Large(_) => {
                 unreachable!("the kind was checked: only strings have a text")
             }
@@ -43,6 +46,7 @@ impl<'a> Value<'a> {
             Value::Listpack(_, listpack) => listpack.len(),
             Value::Integers(bytes) => integers::len(bytes),
             Value::Large(large) => large.len(),
+            Value::Coded(coded) => coded.length(),
         }
     }
 }

@@ -321,6 +321,42 @@ pub enum Mutation {
     PinnedSegmentDropped,
     /// A node makes a cluster as soon as it counts as many nodes as are expected, without their promises.
     TwoCreators,
+    /// The hash of a state depends on whether a replica has a value whole.
+    FormIsHashed,
+    /// Values are demoted that no entry has settled.
+    SettledAboveWatermark,
+    /// A value that comes back is not compared with the checksum of the fragment.
+    RefillNotChecked,
+    /// An earlier value of a key comes back.
+    OldRefillTaken,
+    /// A settled value is taken for a new one when its key gets another deadline.
+    SettledForgotten,
+    /// A value is settled although a transaction holds its key.
+    LockedIsSettled,
+    /// What a member has said of its rows of an earlier code counts for the present one.
+    EarlierRowsCount,
+    /// What a member has said long ago counts as if it were still there.
+    SilentHolderCounts,
+    /// Who is asked for a value that has been overwritten gives what it has instead.
+    NewerIgnored,
+    /// A member says that it has all of its rows as soon as it has gone through its keys.
+    RowInEarly,
+    /// What an operation needs is gathered where the group is led, and not in its entry.
+    RefillLeftOut,
+    /// What a long operation needs is looked for though its pieces are on their way.
+    PiecesNotAwaited,
+    /// A value that may go goes although a read that waits for another one needs it.
+    NeededGoes,
+    /// A value that may go goes although a batch relies on it.
+    CondemnedGoes,
+    /// A group cuts its values in another way while there are fragments of the one before.
+    CodeChangedEarly,
+    /// A replica that is sent another one's state has that one's rows, and its own no more.
+    OwnRowsLost,
+    /// A holder of a row leaves before somebody else has it.
+    HolderLeavesEarly,
+    /// What arrives with a partition is settled by the versions of the group that it came from.
+    ArrivalsNotHeld,
 }
 
 impl Mutation {
@@ -472,6 +508,24 @@ impl Mutation {
         Mutation::RemnantRead,
         Mutation::PinnedSegmentDropped,
         Mutation::TwoCreators,
+        Mutation::FormIsHashed,
+        Mutation::SettledAboveWatermark,
+        Mutation::RefillNotChecked,
+        Mutation::OldRefillTaken,
+        Mutation::SettledForgotten,
+        Mutation::LockedIsSettled,
+        Mutation::EarlierRowsCount,
+        Mutation::SilentHolderCounts,
+        Mutation::NewerIgnored,
+        Mutation::RowInEarly,
+        Mutation::RefillLeftOut,
+        Mutation::PiecesNotAwaited,
+        Mutation::NeededGoes,
+        Mutation::CondemnedGoes,
+        Mutation::CodeChangedEarly,
+        Mutation::OwnRowsLost,
+        Mutation::HolderLeavesEarly,
+        Mutation::ArrivalsNotHeld,
     ];
 }
 

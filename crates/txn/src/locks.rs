@@ -268,6 +268,12 @@ impl LockTable {
         holders.map(|(txn, holder)| (*txn, holder.priority, &holder.locks, holder.is_prepared))
     }
 
+    /// What is held, and what is waited for.
+    pub fn all(&self) -> impl Iterator<Item = &Locks> {
+        let held = self.holders.values().map(|holder| &holder.locks);
+        held.chain(self.waiters.values().map(|waiter| &waiter.locks))
+    }
+
     /// The requests that wait, in the order in which they do: priority, number of arrival, id, and who asks.
     pub fn waiting_ids(&self) -> impl Iterator<Item = (Priority, u64, RequestId, Requester)> {
         let waiters = self.waiters.iter();

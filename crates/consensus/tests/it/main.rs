@@ -9,5 +9,4 @@ mod node;
 mod safety;
 mod scenario;
 mod transcripts;
-mod watermark;
 mod world;

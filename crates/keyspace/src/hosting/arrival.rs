@@ -20,6 +20,7 @@ use crate::replies::Replies;
 use crate::transfer::{AT, OBJECT};
 use codec::{DecodeError, Reader, Writer};
 use ids::{Db, HashSeed, KeyHash, PartitionId, PartitionRange, Version};
+use mutations::Mutation;
 use txn::TxnId;
 
 /// A piece of a copy: an operation of whoever moves the partition.
@@ -192,6 +193,10 @@ impl Keyspace {
                 let version = Version(rest.u64()?);
                 let mut object = object_codec::read_object(rest)?;
                 object.set_version(version);
+                // Its version is that of another group, of which entries of this one have not said how far it is settled.
+                if self.code().is_some() && !mutations::is(Mutation::ArrivalsNotHeld) {
+                    object.hold(true);
+                }
                 let database = self.database(db);
                 if !database.is_of_range(object.key()) {
                     return Err(unknown);

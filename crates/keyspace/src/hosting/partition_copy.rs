@@ -27,6 +27,8 @@ pub enum PartitionCopyStep {
     More(Vec<u8>),
     /// Nothing, until something changes.
     Ready,
+    /// Nothing: values that are to be copied are gathered first, where they are kept as fragments.
+    NotYet,
     /// Nothing: too much has changed, or the state was replaced. The copy is over, and may be begun again.
     Lost,
 }

@@ -4,7 +4,8 @@
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database of clients | sessions | transactions
 //!            | requests | waiters | staging | limits of streams, two u32 | stamps of that of libraries, if it was ever used
-//!            | hosting | count u32 | (transaction | step of a partition)*    these in chunks of format 6, and the stamps before them always
+//!            | hosting | count u32 | (transaction | step of a partition)*    these in chunks of format 6 and 7, and the stamps before them always
+//!            | the code and what goes with it (`coded.rs`)                   in chunks of format 7
 //!  hosting   0 u8: as made; or 1 u8 | count u32 | (partition u16 | moves u32 | version at which it came u64)*
 //!            | count u32 | (partition u16 | to which group u16 | moves u32)*
 //!            | 0 u8, or 1 u8: what arrives  partition u16 | transaction | pieces u64 | seed u64 u64 | voted for u8
@@ -16,6 +17,7 @@
 //! ```
 
 use super::Keyspace;
+use crate::coded::Coding;
 use crate::database::Deadlines;
 use crate::directories::Location;
 use crate::directory::Directory;
@@ -54,10 +56,10 @@ impl Keyspace {
         others.iter().for_each(|&limit| to.u32(limit));
         // And one without libraries of functions here.
         let libraries = others_stamps.iter().take(usize::from(Db::KEPT - Db::COUNT));
-        let has_moves = self.has_moves();
-        let touched = libraries.filter(|database| has_moves || database.has_stamps());
+        let writes_hosting = self.writes_hosting();
+        let touched = libraries.filter(|database| writes_hosting || database.has_stamps());
         touched.for_each(|database| database.write_stamps(to));
-        if has_moves {
+        if writes_hosting {
             self.hosting.encode(to);
             to.count(self.transactions.steps().count());
             for (txn, step) in self.transactions.steps() {
@@ -65,11 +67,12 @@ impl Keyspace {
                 step.encode(to);
             }
         }
+        self.write_coding(to);
     }
 
-    /// Whether it must be written down what is hosted here: it is not what the group was made with, or will not be.
-    pub(crate) fn has_moves(&self) -> bool {
-        !self.hosts_as_made() || self.transactions.steps().next().is_some()
+    /// Whether what is hosted here must be written down: it is not what the group was made with, or will not be; or something is behind it.
+    pub(crate) fn writes_hosting(&self) -> bool {
+        !self.hosts_as_made() || self.transactions.steps().next().is_some() || self.code().is_some()
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; an error if the bytes are nothing like it. The newest rules by which
@@ -122,6 +125,10 @@ impl Keyspace {
                 let (txn, step) = (read_txn(rest)?, PartitionStep::decode(rest)?);
                 self.transactions.restore_step(txn, step).ok_or(foreign)?;
             }
+        }
+        if !rest.is_empty() {
+            let unlike = rest.error("a code that goes with the objects");
+            self.take_coding(Coding::decode(rest)?).ok_or(unlike)?;
         }
         self.limits = EncodingLimits::from_numbers(numbers);
         Ok(self.semantics)

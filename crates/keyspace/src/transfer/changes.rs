@@ -124,6 +124,13 @@ impl Changes {
         }
     }
 
+    /// An object of this hash is the same in another form: what the receiver has of it is right.
+    pub(crate) fn note_form(&mut self, location: Location) {
+        if self.open.is_some_and(|open| open.location == location) {
+            self.note(location);
+        }
+    }
+
     /// The database was emptied.
     pub(crate) fn note_flush(&mut self) {
         if self.only.is_some() {

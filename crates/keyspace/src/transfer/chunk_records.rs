@@ -2,10 +2,10 @@
 //!
 //! It is total on any bytes: what is no such chunk is an error.
 
-use super::{AT, BEGIN, EMPTY, END, FORMAT, FORMAT_OF_MOVES, OBJECT, PIECE};
+use super::{AT, BEGIN, EMPTY, END, FORMAT, FORMAT_CODED, FORMAT_OF_MOVES, OBJECT, PIECE};
 use crate::directories::Location;
 use crate::fields::read_db;
-use crate::object_codec::{self, Head};
+use crate::object_codec::{self, CODED, Head};
 use codec::{DecodeError, Reader};
 use ids::{Db, HashSeed, PartitionId};
 
@@ -54,6 +54,16 @@ pub enum ChunkRecord<'a> {
     Ended(Db),
 }
 
+/// The head of an object that is whole: a fragment is nothing that anybody could keep.
+fn whole_head<'a>(rest: &mut Reader<'a>) -> Result<Head<'a>, DecodeError> {
+    let coded = rest.error("an object, and not a fragment of its value");
+    let head = Head::read(rest)?;
+    match head.form {
+        CODED => Err(coded),
+        _ => Ok(head),
+    }
+}
+
 /// Goes through the records of a chunk of objects; answers its number.
 ///
 /// # Errors
@@ -66,7 +76,7 @@ pub fn read_records<'a, E: From<DecodeError>>(
     let unknown = rest.error("a format that this build knows");
     let has_moves = match rest.u8()? {
         FORMAT => false,
-        FORMAT_OF_MOVES => true,
+        FORMAT_OF_MOVES | FORMAT_CODED => true,
         _ => return Err(unknown.into()),
     };
     let number = rest.u64()?;
@@ -94,7 +104,7 @@ pub fn read_records<'a, E: From<DecodeError>>(
     let object = |db, rest: &mut Reader<'a>| {
         let _version = rest.u64()?;
         let before = rest.rest();
-        let key = Head::read(rest)?.key;
+        let key = whole_head(rest)?.key;
         let head = &before[..before.len() - rest.rest().len()];
         let value = rest.bytes()?;
         Ok::<_, DecodeError>(ChunkRecord::Object {
@@ -124,7 +134,7 @@ pub fn read_records<'a, E: From<DecodeError>>(
             BEGIN => {
                 let before = rest.rest();
                 let (key, form) = {
-                    let head = Head::read(rest)?;
+                    let head = whole_head(rest)?;
                     (head.key, head.form)
                 };
                 let head = &before[..before.len() - rest.rest().len()];

@@ -7,7 +7,7 @@ use crate::directory::Directory;
 use crate::large::Large;
 use crate::list::List;
 use crate::object::{Object, Value};
-use crate::object_codec::{self, Head, LAST_FLAT};
+use crate::object_codec::{self, CODED, Head, LAST_FLAT};
 use crate::sorted_set::SortedSet;
 use crate::stream::{RecordsFrom, Stream};
 use crate::value::Digits;
@@ -33,6 +33,7 @@ fn flat<'a>(value: Value<'a>, digits: &'a mut Digits) -> Option<&'a [u8]> {
         Value::Bytes(bytes) | Value::Integers(bytes) => Some(bytes),
         Value::Integer(number) => Some(digits.format(number)),
         Value::Listpack(_, listpack) => Some(listpack.bytes()),
+        Value::Coded(coded) => Some(coded.bytes()),
         Value::Large(_) => None,
     }
 }
@@ -175,7 +176,7 @@ impl Partial {
         let seed = object_codec::read_seed(rest)?;
         let length = rest.u64()?;
         let content = match head.form {
-            0..=LAST_FLAT => Content::Flat {
+            0..=LAST_FLAT | CODED => Content::Flat {
                 head: head_bytes.into(),
                 value: room(length).ok_or(unknown)?,
             },
@@ -211,7 +212,7 @@ impl Partial {
             Content::Flat { head, value } => {
                 let (head, value) = (Head::read(&mut Reader::new(&head)).ok()?, Bytes::from(value));
                 // A long string stays where it was put together.
-                object_codec::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
+                object_codec::arrived(&head, &value, Some(&value))?
             }
             // There are no empty collections but streams.
             Content::Large(large) if large.len() == 0 && !matches!(large, Large::Stream(_)) => return None,

@@ -13,7 +13,8 @@ use super::arriving_partition::ArrivingPartition;
 use super::parts::Parts;
 use super::pieces::Partial;
 use super::{
-    AT, BEGIN, EMPTY, END, FORMAT, FORMAT_OF_MOVES, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED,
+    AT, BEGIN, EMPTY, END, FORMAT, FORMAT_CODED, FORMAT_OF_MOVES, GONE, OBJECT, PART, PART_BEGINS, PIECE,
+    REST, STAGED,
 };
 use crate::directories::Location;
 use crate::fields::read_stored_db;
@@ -39,6 +40,8 @@ pub struct SnapshotReceiver {
     known: SemanticsVersion,
     /// Whether the newest chunk says what is hosted.
     has_moves: bool,
+    /// Whether a fragment has come in place of a string: the group must have a code.
+    has_coded: bool,
     is_complete: bool,
     is_broken: bool,
 }
@@ -100,6 +103,7 @@ impl SnapshotReceiver {
             number: 0,
             known: SemanticsVersion::CURRENT,
             has_moves: false,
+            has_coded: false,
             is_complete: false,
             is_broken: false,
         }
@@ -146,7 +150,7 @@ impl SnapshotReceiver {
         let unknown = rest.error("a format that this build knows");
         self.has_moves = match rest.u8()? {
             FORMAT => false,
-            FORMAT_OF_MOVES => true,
+            FORMAT_OF_MOVES | FORMAT_CODED => true,
             _ => return Err(unknown.into()),
         };
         if rest.u64()? != self.number + 1 {
@@ -195,6 +199,9 @@ impl SnapshotReceiver {
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
             }
+            if self.has_coded && keyspace.code().is_none() {
+                return Err(unknown.into());
+            }
             // What is left of them was begun and changed.
             for partial in &mut self.partials {
                 discard(keyspace, partial);
@@ -228,6 +235,7 @@ impl SnapshotReceiver {
                 }
                 for _ in 0..rest.u32()? {
                     let object = object(rest)?;
+                    note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                     let location = keyspace.database(db).locate(object.key());
                     place(keyspace, arriving, db, location, object).ok_or(unknown)?;
                 }
@@ -235,6 +243,7 @@ impl SnapshotReceiver {
             }
             OBJECT => {
                 let object = object(rest)?;
+                note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                 let location = keyspace.database(db).locate(object.key());
                 let begins = part_of(arriving, db, location).is_none()
                     && keyspace.database(db).is_empty_at(location.partition);
@@ -257,6 +266,7 @@ impl SnapshotReceiver {
             }
             END => {
                 let object = partial.take().and_then(Partial::finish).ok_or(unknown)?;
+                note_form(&mut self.has_coded, db, &object).ok_or(unknown)?;
                 let location = keyspace.database(db).locate(object.key());
                 place(keyspace, arriving, db, location, object)
             }
@@ -264,6 +274,12 @@ impl SnapshotReceiver {
         };
         Ok(done.ok_or(unknown)?)
     }
+}
+
+/// Notes whether an object is a fragment. `None` if it is one where there are none.
+fn note_form(has_coded: &mut bool, db: Db, object: &Object) -> Option<()> {
+    *has_coded |= object.is_coded();
+    (!object.is_coded() || db != Db::LIBRARIES).then_some(())
 }
 
 /// The partition that is arriving, if what belongs there belongs to it.
@@ -301,7 +317,7 @@ fn complete(keyspace: &mut Keyspace, arriving: &mut Option<ArrivingPartition>) -
 
 fn object(rest: &mut Reader<'_>) -> Result<Object, DecodeError> {
     let version = Version(rest.u64()?);
-    let mut object = object_codec::read_object(rest)?;
+    let mut object = object_codec::read_arrived(rest)?;
     object.set_version(version);
     Ok(object)
 }

@@ -1,12 +1,14 @@
 //! Entries as they are, byte for byte: logs and links hold them.
 
+use coding::{Code, CodeEpoch};
 use ids::{
-    Boot, Db, GatewayId, GroupId, HashSeed, PartitionId, RequestUuid, SemanticsVersion, UnixMillis, Version,
+    Boot, Db, GatewayId, GroupId, HashSeed, Incarnation, PartitionId, RequestUuid, SemanticsVersion,
+    UnixMillis, Version,
 };
 use keyspace::{
-    ArrivingPiece, BlockCommand, ClientRequest, ConditionView, Effect, EncodingLimits, Enter, Entry,
-    EntryBuf, EntryOperation, Fence, Forget, Header, InPlaceStep, KeptResult, KeyVersion, Lock, Object,
-    Operations, Pairs, PartitionStep, Piece, Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
+    ArrivingPiece, BlockCommand, ClientRequest, CodingStep, ConditionView, Effect, EncodingLimits, Enter,
+    Entry, EntryBuf, EntryOperation, Fence, Forget, GroupCode, Header, InPlaceStep, KeptResult, KeyVersion,
+    Lock, Object, Operations, Pairs, PartitionStep, Piece, Prepare, QueryTxn, Resolve, Resume, WaitId, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use std::fmt::Write;
@@ -253,6 +255,30 @@ fn operations<'a>(get: &'a ArgsBuf, set: &'a ArgsBuf) -> Vec<(&'static str, Entr
                 seed: HashSeed([5, 6]),
                 records: b"records",
             }),
+        ),
+        (
+            "code",
+            EntryOperation::Coding(CodingStep::Code(GroupCode {
+                epoch: CodeEpoch(2),
+                code: Code::of_replicas(3).expect("there is one"),
+                threshold: 256,
+                holders: vec![Some(Incarnation(5)), None, Some(Incarnation(7))],
+                is_on: true,
+            })),
+        ),
+        ("settle", EntryOperation::Coding(CodingStep::Settle(Version(9)))),
+        (
+            "refill",
+            EntryOperation::Coding(CodingStep::Refill {
+                db,
+                key: b"k",
+                version: Version(9),
+                whole: b"value",
+            }),
+        ),
+        (
+            "release",
+            EntryOperation::Coding(CodingStep::Release(vec![(db, b"k"), (Db::default(), b"")])),
         ),
         (
             "resume",

@@ -1,6 +1,8 @@
 //! The keyspace from outside: entries in, replies and state hashes out.
 
 mod bookkeeping;
+mod coded;
+mod coding_steps;
 mod copies;
 mod cost;
 mod entries;

@@ -1,15 +1,17 @@
 //! Partitions that move between groups, as the states of these have them.
 
+use crate::coded::{found, group_code};
 use crate::node::{PARTITION_COUNT, PARTITIONS, db, header};
 use crate::transactions::breaks;
 use ids::{
-    Boot, GatewayId, GroupId, HashSeed, PartitionCount, PartitionId, PartitionRange, Prng, RequestUuid, Slot,
-    UnixMillis,
+    Boot, GatewayId, GroupId, HashSeed, Incarnation, PartitionCount, PartitionId, PartitionRange, Prng,
+    RequestUuid, Slot, UnixMillis, Version,
 };
 use keyspace::{
-    ApplyOutput, ArrivingPiece, BlockCommand, ClientRequest, ConditionView, CopyStep, Cursor, Entry,
-    EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Moved, Origin, PartitionCopyStep,
-    PartitionStep, Prepare, Resolve, SnapshotReceiver, Transfer, TransferStep, WaitId, Work,
+    ApplyOutput, ArrivingPiece, BlockCommand, ClientRequest, CodingStep, ConditionView, CopyStep, Cursor,
+    Entry, EntryBuf, EntryOperation, KeyVersion, Keyspace, LeaderLocal, Lock, Moved, Origin,
+    PartitionCopyStep, PartitionStep, Prepare, Resolve, SnapshotReceiver, Transfer, TransferStep, WaitId,
+    Work,
 };
 use mutations::Mutation;
 use resp::{ArgsBuf, Protocol, ReplyWriter};
@@ -309,6 +311,7 @@ impl Groups {
                 PartitionCopyStep::More(records) => records,
                 PartitionCopyStep::Ready if pieces > 0 => break,
                 PartitionCopyStep::Ready => Vec::new(),
+                PartitionCopyStep::NotYet => unreachable!("nothing is kept as fragments"),
                 PartitionCopyStep::Lost => return Err(replied("lost")),
             };
             pieces += 1;
@@ -831,4 +834,91 @@ fn groups_that_give_partitions_to_each_other_are_as_one() {
         assert_eq!(found, model, "seed {seed}");
         assert_eq!(all_keys, model.len());
     }
+}
+
+/// A group with a code gets a partition in which there is a value that is long enough to be a fragment, and goes on with it.
+fn values_that_arrive_are_held() {
+    let mut all = Groups::new();
+    let (key, own) = (key_in(2, 0), key_in(2, 1));
+    let value = "v".repeat(300);
+    all.groups[0].run(&format!("SET {key} {value}"));
+    let target = &mut all.groups[1];
+    target.apply(&EntryOperation::Coding(CodingStep::Code(group_code(3, 1))));
+    for (replica, holder) in target.replicas.iter_mut().zip(1..) {
+        replica.0.hold_as(Incarnation(holder));
+    }
+    // The versions here are beyond those there.
+    for _ in 0..50 {
+        target.apply(&EntryOperation::Coding(CodingStep::Settle(Version(0))));
+    }
+    let applied = target.state().applied();
+    target.apply(&EntryOperation::Coding(CodingStep::Settle(applied)));
+    all.move_it(2, 0);
+    let target = &mut all.groups[1];
+    let settle = |target: &mut Group| {
+        let applied = target.state().applied();
+        target.apply(&EntryOperation::Coding(CodingStep::Settle(applied)));
+    };
+    let demoted = |target: &mut Group| -> usize {
+        let demote =
+            |(keyspace, local): &mut (Keyspace, LeaderLocal)| keyspace.demote(1_000, local, None).values;
+        let counts: Vec<usize> = target.replicas.iter_mut().map(demote).collect();
+        assert_eq!(counts[0], counts[1]);
+        counts[0]
+    };
+    assert_eq!(
+        demoted(target),
+        0,
+        "nobody has said that all replicas here have it"
+    );
+    settle(target);
+    assert_eq!(demoted(target), 0, "nor is that said of it");
+    let held = found(target.state());
+    let all_held = [Vec::new(), vec![(db(0), Box::from(key.as_bytes()))]];
+    assert_eq!(held, all_held);
+    // It can be read and changed as anything else.
+    assert_eq!(
+        target.run(&format!("GETRANGE {key} 0 1")),
+        replied("$2\r\nvv\r\n")
+    );
+    target.replace_replica();
+    target.replicas[1].0.hold_as(Incarnation(2));
+    assert_eq!(found(&target.replicas[1].0), all_held, "it is held there, too");
+    target.apply(&EntryOperation::Coding(CodingStep::Release(vec![(
+        db(0),
+        key.as_bytes(),
+    )])));
+    assert_eq!(demoted(target), 0, "before the next settling");
+    settle(target);
+    assert_eq!(demoted(target), 1);
+    assert_eq!(
+        found(target.state()),
+        [vec![(db(0), Box::from(key.as_bytes()))], Vec::new()]
+    );
+    // What is set here is settled as anything else.
+    target.run(&format!("SET {own} {value}"));
+    settle(target);
+    assert_eq!(demoted(target), 1);
+}
+
+#[test]
+fn values_that_arrive_in_a_group_with_a_code_are_held_until_they_are_released() {
+    values_that_arrive_are_held();
+    breaks(Mutation::ArrivalsNotHeld, values_that_arrive_are_held);
+}
+
+#[test]
+fn a_group_to_which_a_partition_comes_gets_no_code_meanwhile() {
+    let mut all = Groups::new();
+    let key = key_in(2, 0);
+    all.groups[0].run(&format!("SET {key} {}", "v".repeat(300)));
+    let code = || EntryOperation::Coding(CodingStep::Code(group_code(3, 1)));
+    all.move_with(2, 0, |all, _| {
+        all.groups[1].apply(&code());
+    })
+    .expect("nothing is in the way");
+    let target = &mut all.groups[1];
+    assert_eq!(target.run(&format!("STRLEN {key}")), replied(":300\r\n"));
+    target.apply(&code());
+    assert!(target.state().code().is_some(), "from now on it can");
 }

@@ -59,7 +59,10 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | EntryOperation::EndWaits { .. }
                 | EntryOperation::Stage(_)
                 | EntryOperation::Staged { .. }
-                | EntryOperation::Arrive(_) => unreachable!("there is one group, and nothing is long"),
+                | EntryOperation::Arrive(_)
+                | EntryOperation::Coding(_) => {
+                    unreachable!("there is one group without a code, and nothing is long")
+                }
                 EntryOperation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {

@@ -322,6 +322,7 @@ const TEMPLATES: &[&str] = &[
     "OBJECT REFCOUNT K",
     "MEMORY USAGE K",
     "DEBUG OBJECT K",
+    "DEBUG CODING K",
     "DEBUG SDSLEN K",
     "KEYS P",
     "SCAN N",
