@@ -19,6 +19,7 @@
 mod answers;
 mod assembler;
 mod batch;
+mod coding_message;
 mod disk_health;
 pub mod frame;
 pub mod hello;
@@ -38,6 +39,7 @@ mod wall_clock;
 pub use assembler::{Assembler, AssemblyError, FrameBody, LENGTH_BYTES, MESSAGE_BYTES_MAX, Packet};
 pub use batch::BatchRequest;
 pub use codec::DecodeError;
+pub use coding_message::Coding;
 pub use disk_health::DiskHealth;
 pub use join::{Join, JoinAnswer};
 pub use leave::Leave;

@@ -11,6 +11,7 @@
 //!                                                           36 scrub
 //!                                                           37 disk health
 //!                                                           38 founding
+//!                                                           39 coding
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -26,6 +27,7 @@
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::BatchRequest;
+use crate::coding_message::Coding;
 use crate::disk_health::{self, DiskHealth};
 use crate::frame;
 use crate::join::{Join, JoinAnswer};
@@ -105,6 +107,8 @@ pub enum PeerMessage {
     DiskHealth(DiskHealth),
     /// From a node without a cluster to another one, in the format of `control`.
     Founding(Bytes),
+    /// From one replica of a group to another, of values that are kept as fragments.
+    Coding(Coding),
 }
 
 /// Messages of one link that stay in order.
@@ -172,6 +176,8 @@ pub enum FrameKind {
     DiskHealth = 37,
     /// [`PeerMessage::Founding`]
     Founding = 38,
+    /// [`PeerMessage::Coding`]
+    Coding = 39,
 }
 
 impl FrameKind {
@@ -200,6 +206,7 @@ impl FrameKind {
         FrameKind::Scrub,
         FrameKind::DiskHealth,
         FrameKind::Founding,
+        FrameKind::Coding,
     ];
 
     /// The kind with this number.
@@ -240,6 +247,7 @@ impl PeerMessage {
             PeerMessage::Await(waits) => Some(waits.group),
             PeerMessage::Filled(filled) => Some(filled.group),
             PeerMessage::Scrub(scrub) => Some(scrub.group),
+            PeerMessage::Coding(coding) => Some(coding.group),
             PeerMessage::Heartbeat(_)
             | PeerMessage::HeartbeatAnswer(_)
             | PeerMessage::Map(_)
@@ -284,6 +292,7 @@ impl PeerMessage {
             PeerMessage::Scrub(_) => FrameKind::Scrub,
             PeerMessage::DiskHealth(_) => FrameKind::DiskHealth,
             PeerMessage::Founding(_) => FrameKind::Founding,
+            PeerMessage::Coding(_) => FrameKind::Coding,
         }
     }
 
@@ -311,6 +320,7 @@ impl PeerMessage {
             PeerMessage::Scrub(_) => scrub::WEIGHT,
             PeerMessage::DiskHealth(_) => disk_health::WEIGHT,
             PeerMessage::Founding(bytes) => bytes.len(),
+            PeerMessage::Coding(coding) => coding.weight(),
         }
     }
 
@@ -354,7 +364,8 @@ impl PeerMessage {
             | PeerMessage::WallClock(_)
             | PeerMessage::Scrub(_)
             | PeerMessage::DiskHealth(_)
-            | PeerMessage::Founding(_) => None,
+            | PeerMessage::Founding(_)
+            | PeerMessage::Coding(_) => None,
         }
     }
 
@@ -427,6 +438,7 @@ impl PeerMessage {
             PeerMessage::Scrub(scrub) => scrub.encode(out),
             PeerMessage::DiskHealth(health) => health.encode(out),
             PeerMessage::Founding(bytes) => out.raw(bytes),
+            PeerMessage::Coding(coding) => coding.encode(out),
         }
     }
 
@@ -469,6 +481,7 @@ impl PeerMessage {
             FrameKind::Scrub => PeerMessage::Scrub(ScrubHash::decode(reader)?),
             FrameKind::DiskHealth => PeerMessage::DiskHealth(DiskHealth::decode(reader)?),
             FrameKind::Founding => PeerMessage::Founding(reader.shared_remainder()),
+            FrameKind::Coding => PeerMessage::Coding(Coding::decode(reader)?),
         })
     }
 }

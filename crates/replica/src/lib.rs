@@ -9,6 +9,7 @@
 mod alone;
 mod at_once;
 mod batch;
+mod coding_message;
 mod counts;
 mod disk;
 mod group_client;
@@ -26,13 +27,14 @@ mod waiting_reads;
 
 pub use at_once::{AtOnce, Call, CarriedOut};
 pub use batch::{Batch, SentArgv};
+pub use coding_message::{ASKED_MAX, AskedKey, CodingMessage, Found, Holding};
 pub use counts::MemberCounts;
 pub use disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 pub use group_client::{
     Asked, CROWDED_OUT, FULL, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
 };
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
-pub use member::{Chunk, CopyCost, Effects, FLIGHTS_MAX, Member, Sender};
+pub use member::{Chunk, CodingCounts, CopyCost, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
 pub use replica::{Input, Reload, Replica};
 pub use request::{
@@ -41,4 +43,4 @@ pub use request::{
 pub use response::{BatchOutcome, BatchResponse};
 pub use state::{GroupState, LocalCounts};
 pub use steps::{steps, steps_of};
-pub use turn::{Copying, Turn};
+pub use turn::{CodingRule, Copying, Turn};

@@ -33,6 +33,7 @@
 //! 9. The members are those of an entry that is applied.
 //! 10. An entry that is applied before it is committed is the next one, of a leader alone, and nothing is in flight before it.
 
+mod fragments;
 mod gathering;
 mod open_entry;
 mod snapshots;
@@ -40,12 +41,15 @@ mod unconfirmed;
 
 pub use self::snapshots::{Chunk, CopyCost};
 
+pub use self::fragments::CodingCounts;
+use self::fragments::{Around, Fragments, Readiness};
 use self::gathering::{Gathered, Gathering, Next};
 use self::open_entry::OpenEntry;
 use self::snapshots::Snapshots;
 use self::unconfirmed::Unconfirmed;
 use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::{AnswersBuf, Batch, Question, reads};
+use crate::coding_message::CodingMessage;
 use crate::counts::MemberCounts;
 use crate::disk::{DiskAnswer, DiskRequest, LogBase, LogBegin};
 use crate::replica::Input;
@@ -59,8 +63,8 @@ use consensus::{
     Committed, Durability, EntryEffect, Index, Members, RaftMessage, RaftNode, ReadPermit, Ready, Role,
     Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
-use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
-use keyspace::{BlockCommand, Entry, EntryOperation, Header, Operations, OperationsMark, Read};
+use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, PartitionId, Prng};
+use keyspace::{BlockCommand, Entry, EntryOperation, Header, Needed, Operations, OperationsMark, Read};
 use mutations::Mutation;
 use resp::{FrozenRope, ReplyWriter};
 use std::collections::{BTreeMap, VecDeque};
@@ -74,6 +78,9 @@ const SHORT_ANSWER_BYTES: usize = 1024;
 /// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
 /// it anyway.
 const GATHERED_MAX: usize = 4_096;
+
+/// Short reads that are gone on with at a time.
+const READS_ON: usize = 64;
 
 /// Who sent a batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -113,6 +120,8 @@ pub struct Effects {
     pub stopped: Option<String>,
     /// What is told other members of the state here.
     pub scrubbed: Vec<(Incarnation, Scrubbed)>,
+    /// What is told other members of a group whose values are kept as fragments.
+    pub coding: Vec<(Incarnation, CodingMessage)>,
     /// Members whose state was found to differ from that of most, this one among the most.
     pub differing: Vec<Incarnation>,
     /// Whether replicas differ, and nobody can tell which of them are right.
@@ -132,6 +141,8 @@ struct Flight {
     gathered: Vec<Gathered>,
     /// Batches of reads alone that came behind it.
     attached: Vec<Gathered>,
+    /// How many batches this leader had proposed before.
+    batches_before: u64,
 }
 
 /// A batch of reads that was answered under the lease, before the lease was looked at again.
@@ -164,6 +175,11 @@ pub struct Member {
     snapshots: Snapshots,
     is_stopped: bool,
     scrub: Scrub,
+    fragments: Fragments,
+    /// The last entry by which a value may get another name.
+    renamed_at: Index,
+    /// Where the log ended when it began to lead.
+    leads_from: Index,
     counts: MemberCounts,
     now: Monotonic,
     /// Where the gateways are that have sent batches with writes to this leader.
@@ -236,6 +252,9 @@ impl Member {
             evaluated: Vec::new(),
             snapshots: Snapshots::new(needs_snapshot),
             is_stopped: false,
+            fragments: Fragments::default(),
+            renamed_at: Index(0),
+            leads_from: Index(0),
             counts: MemberCounts::default(),
             now: Monotonic(0),
             nodes: BTreeMap::new(),
@@ -384,8 +403,10 @@ impl Member {
             Input::Own(_) => {}
             Input::Message(message) => self.raft.step(message, now),
             // What cannot be read is not taken, and its sender begins again.
-            Input::Chunk { from, chunk } => {
-                let taken = self.snapshots.on_chunk(from, &chunk, &mut self.raft);
+            Input::Chunk { from, mut chunk } => {
+                let taken = self
+                    .snapshots
+                    .on_chunk(from, &mut chunk, state.keyspace(), &mut self.raft);
                 effects.is_taken = taken.unwrap_or(false);
                 if effects.is_taken && self.raft.is_durable() {
                     (effects.is_taken, effects.is_taken_later) = (false, true);
@@ -412,20 +433,36 @@ impl Member {
             Input::LinkLost(to) => {
                 // Whatever was being sent there begins again: the link is another one.
                 self.snapshots.fail(to, &mut self.raft);
+                self.fragments.on_silence(to);
                 self.on_silence(to, now);
             }
-            Input::Silence(to) => self.on_silence(to, now),
+            Input::Silence(to) => {
+                self.fragments.on_silence(to);
+                self.on_silence(to, now);
+            }
             Input::StoodStill(span) => self.raft.stood_still(span, now),
             Input::Tick => {
                 self.snapshots.fail_stalled(now, &mut self.raft);
                 self.raft.tick(now);
+                self.now = now;
+                self.tick_fragments(state, turn, now);
                 if let Some(at) = self.scrub.missed(self.applied) {
                     self.judge(at, effects);
                 }
             }
             // What is refused now is asked for again. Behind the open entry stands nothing before it is in the log.
             Input::ChangeMembers(_) if self.open_entry.is_open() => {}
-            Input::ChangeMembers(members) => _ = self.raft.change_members(&members),
+            Input::ChangeMembers(members) => {
+                let (fragments, around) = around(self, now);
+                if fragments.may_change(state, around, &members) {
+                    _ = self.raft.change_members(&members);
+                }
+            }
+            Input::Coding { from, message } if self.members.all().contains(&from) => {
+                let (fragments, around) = around(self, now);
+                fragments.hear(state, around, from, message);
+            }
+            Input::Coding { .. } => {}
             Input::Transfer(to) => _ = self.raft.transfer(to, now),
             // Of others nothing is remembered.
             Input::Scrubbed { from, .. } if !self.members.all().contains(&from) => {}
@@ -589,6 +626,9 @@ impl Member {
             self.gathering.gather(gathered);
         } else if !gathered.batch.writes.is_empty() {
             self.keep(now, gathered, effects);
+        } else if !gathered.batch.is_free && self.must_look_at(state, &gathered) {
+            // It goes with the writes before it, as if it had come with one.
+            self.gathering.gather(gathered);
         } else if gathered.batch.is_free {
             self.read(state, turn, now, gathered, effects);
         } else if self.gathering.has_writes() || self.has_own() && !mutations::is(Mutation::OwnNotAwaited) {
@@ -807,13 +847,20 @@ impl Member {
             || self.snapshots.has_senders()
             || self.snapshots.may_store()
             || self.begins.is_some()
+            || self.can_look()
             || state.has_deferred()
+            || state.has_lacking()
+            || self.fragments.has_messages()
             || state.waiting_reads.has_shown()
     }
 
     /// Goes on with the long values that a read asks for. What is read is told when the lease was looked at again.
     fn read_on(&mut self, state: &mut GroupState, turn: &Turn) {
-        state.read_on(turn);
+        for _ in 0..READS_ON {
+            if !state.read_on(turn) {
+                break;
+            }
+        }
         for (db, key) in state.take_met_expired() {
             self.gathering.ask(&EntryOperation::Expire { db, key: &key });
         }
@@ -830,6 +877,7 @@ impl Member {
         effects.disk.extend(self.begins.take().map(DiskRequest::Begin));
         loop {
             self.gathering.look_at_kept(state, now);
+            self.prepare(state, now);
             self.propose(turn);
             self.unconfirmed.begin_round(&mut self.raft, now);
             let ready = self.raft.take_ready(now);
@@ -839,7 +887,10 @@ impl Member {
                 self.answer_early(state, turn, effects);
             }
             self.gathering.look_at_kept(state, now);
-            let waits = self.can_propose() || self.unconfirmed.awaits_round() || self.raft.has_ready();
+            let waits = self.can_propose()
+                || self.can_look()
+                || self.unconfirmed.awaits_round()
+                || self.raft.has_ready();
             // What is left of what is committed is for the next turn.
             if is_over || !waits || self.raft.is_behind() {
                 break;
@@ -847,6 +898,13 @@ impl Member {
         }
         self.look_again(now, effects);
         self.answer_deferred(state, effects);
+        if state.has_lacking() {
+            let (fragments, around) = around(self, now);
+            fragments.want_for_reads(state, around);
+        }
+        if self.fragments.has_messages() {
+            effects.coding.extend(self.fragments.take_messages(now));
+        }
         // Of a piece of the state it is said up to where it reflects the log.
         if self.open_entry.is_none() {
             self.snapshots
@@ -945,6 +1003,32 @@ impl Member {
         is_leading && has_room && self.gathering.has_next(&self.unconfirmed)
     }
 
+    /// Whether reads that came behind writes of their gateway may need a value of which there is a fragment here. They are not to be answered behind what
+    /// comes next.
+    fn must_look_at(&mut self, state: &mut GroupState, gathered: &Gathered) -> bool {
+        let is_at_rest = !self.gathering.has_writes() && self.flights.is_empty();
+        if state.keyspace().code().is_none() || is_at_rest {
+            return false;
+        }
+        let up_to = self.fragments.settled();
+        let mut needed = Needed::default();
+        let (keyspace, local, _) = state.parts();
+        local.to_gather.clear();
+        for read in reads(&gathered.batch.reads).unwrap_or_default() {
+            if let Question::Command { db, .. } = read.question {
+                keyspace.look_at_read(db, read.question.args(), up_to, local, &mut needed);
+            }
+        }
+        let may_be_named_anew = self.renamed_at > self.applied || self.gathering.has_writes();
+        !needed.whole.is_empty() || needed.has_need && may_be_named_anew
+    }
+
+    /// Whether there are batches that were not looked at, and may be.
+    fn can_look(&self) -> bool {
+        let is_leading = self.role == Role::Leader && !self.is_stopped;
+        is_leading && self.flights.len() < FLIGHTS_MAX && self.gathering.next_to_look_at().is_some()
+    }
+
     /// With what an entry of this turn begins.
     fn header(&self, turn: &Turn) -> Header {
         let seed = Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
@@ -968,14 +1052,174 @@ impl Member {
             self.counts.entries_proposed += 1;
             self.counts.batches_proposed += batches.0 as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
-            let (gathered, attached) = self.gathering.take(batches);
+            let batches_before = self.gathering.proposed();
+            let (gathered, attached, renames) = self.gathering.take(batches);
+            if renames {
+                self.renamed_at = index;
+            }
             self.flights.push_back(Flight {
                 index,
                 term,
                 gathered,
                 attached,
+                batches_before,
             });
         }
+    }
+
+    /// Of a group whose values are kept as fragments: looks at the batches that are not proposed yet, as many as can be. What they need is to be here, and
+    /// what an entry needs is to be in it.
+    ///
+    /// One that needs a value is the first of its entry, and nothing is on its way before it: what is on its way may give the value another name or version.
+    fn prepare(&mut self, state: &mut GroupState, now: Monotonic) {
+        let is_coded = state.keyspace().code().is_some();
+        self.gathering.begin_looking(is_coded);
+        // What leaders before have settled is in the log, and not all of it is applied yet.
+        if !is_coded || self.role != Role::Leader || self.applied < self.leads_from {
+            return;
+        }
+        while let Some(batch) = self.gathering.next_to_look_at() {
+            let (gateway, up_to) = (batch.sender.gateway, self.fragments.settled());
+            let mut needed = Needed::default();
+            let (keyspace, local, waiting_reads) = state.parts();
+            local.to_gather.clear();
+            keyspace.look_at_operations(&batch.batch.writes, gateway, up_to, local, &mut needed);
+            if waiting_reads.has_cold() {
+                let awaited = |db, key: &[u8]| waiting_reads.is_awaited(db, key);
+                needed.awaits_read = keyspace::changes_any(&batch.batch.writes, awaited);
+            }
+            for read in reads(&batch.batch.reads).unwrap_or_default() {
+                if let Question::Command { db, .. } = read.question {
+                    keyspace.look_at_read(db, read.question.args(), up_to, local, &mut needed);
+                }
+            }
+            keyspace.complete_needed(up_to, &mut needed);
+            let is_named_anew = needed.has_need && self.renamed_at > self.applied;
+            let is_first = self.flights.is_empty() && !self.gathering.has_looked_at();
+            let awaits_pieces =
+                needed.awaits_pieces && !is_first && !mutations::is(Mutation::PiecesNotAwaited);
+            if needed.awaits_read || awaits_pieces {
+                // A read that came before waits for a value that this batch may change, or pieces of an operation are on their way.
+                return;
+            }
+            if needed.refill.is_empty() && needed.whole.is_empty() && !is_named_anew {
+                // Another one of the same entry may rename what this one needs.
+                let is_behind_rename = needed.has_need && self.gathering.renames();
+                if is_behind_rename {
+                    return;
+                }
+                for key in needed.kept() {
+                    self.fragments.rescue(key);
+                }
+                self.gathering.looked_at(needed.renames);
+                continue;
+            }
+            if !is_first || self.gathering.is_behind_read(&self.unconfirmed) {
+                return;
+            }
+            let own = &mut self.gathering.own;
+            let (fragments, around) = (
+                &mut self.fragments,
+                Around {
+                    me: self.raft.me(),
+                    members: &self.members,
+                    leader: self.leader,
+                    now,
+                },
+            );
+            match fragments.prepare(state, around, &needed.refill, &needed.whole, |operation| {
+                own.push(operation)
+            }) {
+                Readiness::Waits => return,
+                // What follows is looked at when this is applied.
+                Readiness::Ready => {
+                    self.gathering.looked_at(needed.renames);
+                    self.gathering.end_here();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Time passes for what is kept as fragments.
+    fn tick_fragments(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic) {
+        let is_wanted = turn.coding.is_some() && self.role == Role::Leader;
+        if self.is_stopped || !is_wanted && state.keyspace().code().is_none() {
+            return;
+        }
+        let taken = self.gathering.taken();
+        let applied = match self.flights.front() {
+            Some(flight) => flight.batches_before,
+            None => self.gathering.proposed(),
+        };
+        let leader = match self.role {
+            Role::Leader => Some(self.raft.me()),
+            _ => self.leader.filter(|leader| *leader != self.raft.me()),
+        };
+        let around = Around {
+            me: self.raft.me(),
+            members: &self.members,
+            leader,
+            now,
+        };
+        self.snapshots.note_rows(self.fragments.rows_made());
+        // In memory alone what is here is there.
+        let rows_kept = match self.raft.is_durable() {
+            true => self.snapshots.rows_stored(),
+            false => self.fragments.rows_made(),
+        };
+        let own = &mut self.gathering.own;
+        let may_ask = self.open_entry.is_none();
+        let mut has_asked = false;
+        self.fragments
+            .tick(state, around, turn, (applied, taken, rows_kept), |operation| {
+                if may_ask {
+                    has_asked = true;
+                    own.push(operation);
+                }
+            });
+        if has_asked {
+            self.gathering.look_again();
+        }
+        if self.fragments.take_is_to_be_stored() {
+            self.snapshots.store_soon();
+        }
+    }
+
+    /// Whether ticks have anything to do for what is kept as fragments.
+    pub(crate) fn needs_ticks(&self, state: &GroupState) -> bool {
+        self.fragments.needs_ticks(state, self.role == Role::Leader)
+    }
+
+    /// Whether messages of fragments wait for the turn's end.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.fragments.has_messages()
+    }
+
+    /// A copy of values is begun that must be whole.
+    pub(crate) fn begin_copy(&mut self) {
+        self.fragments.begin_copy();
+    }
+
+    /// Gathers what is to be copied. Whether all of it is here.
+    pub(crate) fn make_whole(&mut self, state: &mut GroupState, only: Option<PartitionId>) -> bool {
+        if state.keyspace().code().is_none() {
+            return true;
+        }
+        let now = self.now;
+        let (fragments, around) = around(self, now);
+        fragments.make_whole(state, around, only)
+    }
+
+    /// What was gathered, demoted and found to be damaged.
+    pub(crate) fn coding_counts(&self, state: &GroupState) -> CodingCounts {
+        let around = Around {
+            me: self.raft.me(),
+            members: &self.members,
+            leader: self.leader,
+            now: self.now,
+        };
+        self.fragments.counts(state, around)
     }
 
     /// What the disk is told of a log that begins with what is here.
@@ -1028,10 +1272,14 @@ impl Member {
             self.counts.terms += u64::from(status.term != self.term);
             self.counts.campaigns += u64::from(becomes(Role::Candidate));
             self.counts.elections_won += u64::from(becomes(Role::Leader));
+            if becomes(Role::Leader) {
+                self.leads_from = self.raft.last_index();
+            }
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);
                 state.step_down();
+                self.fragments.step_down();
             }
             effects.status = Some(status);
         }
@@ -1093,6 +1341,7 @@ impl Member {
         self.members = point.members.clone();
         self.members_at = point.index;
         self.scrub.restart(point.index);
+        self.fragments.restart();
         effects.members_changed = true;
         effects.was_installed = true;
         self.counts.installs += 1;
@@ -1236,6 +1485,9 @@ impl Member {
                 return false;
             }
         };
+        if std::mem::take(&mut state.local.met_other_value) {
+            effects.differs = true;
+        }
         for (Gathered { sender, batch, .. }, outcome) in gathered.into_iter().zip(outcomes) {
             self.voice().say(effects, sender, batch.sequence, outcome);
         }
@@ -1302,6 +1554,17 @@ impl Member {
     }
 }
 
+/// A member's part that keeps fragments, and what is around it.
+fn around(member: &mut Member, now: Monotonic) -> (&mut Fragments, Around<'_>) {
+    let around = Around {
+        me: member.raft.me(),
+        members: &member.members,
+        leader: member.leader,
+        now,
+    };
+    (&mut member.fragments, around)
+}
+
 /// Whether nothing has become of anything.
 fn is_empty(ready: &Ready) -> bool {
     *ready == Ready::default()
@@ -1342,6 +1605,7 @@ mod tests {
             answers_bytes_max: usize::MAX,
             copying: Copying::at_once(256 * 1024),
             semantics: SemanticsVersion::CURRENT,
+            coding: None,
         }
     }
 
@@ -1406,6 +1670,7 @@ mod tests {
             term: Term(term),
             gathered: Vec::new(),
             attached: Vec::new(),
+            batches_before: 0,
         };
         let leading = |change: fn(&mut Member, &dyn Fn(u64, u64) -> Flight)| {
             broken(|member| {
@@ -1459,28 +1724,32 @@ mod tests {
             keyspace::TransferStep::More(bytes) | keyspace::TransferStep::Last(bytes) => bytes,
             keyspace::TransferStep::Lost => panic!("nothing changes meanwhile"),
         };
-        let chunk = |transfer, number| Chunk {
-            transfer,
-            number,
-            point: None,
-            bytes: bytes.clone(),
+        let former = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
+        let on_chunk = |snapshots: &mut Snapshots, from, transfer, number, raft: &mut RaftNode| {
+            let mut chunk = Chunk {
+                transfer,
+                number,
+                point: None,
+                bytes: bytes.clone(),
+            };
+            snapshots.on_chunk(from, &mut chunk, &former, raft)
         };
         let (leader, other) = (Incarnation(1), Incarnation(2));
-        assert_eq!(snapshots.on_chunk(leader, &chunk(5, 0), raft), Ok(true));
+        assert_eq!(on_chunk(snapshots, leader, 5, 0, raft), Ok(true));
         assert_eq!(
-            snapshots.on_chunk(leader, &chunk(4, 0), raft),
+            on_chunk(snapshots, leader, 4, 0, raft),
             Ok(false),
             "it comes late"
         );
         let incoming = snapshots.incoming.as_ref().expect("the newer one is under way");
         assert_eq!((incoming.transfer, incoming.next), (5, 1));
         assert_eq!(
-            snapshots.on_chunk(leader, &chunk(6, 0), raft),
+            on_chunk(snapshots, leader, 6, 0, raft),
             Ok(true),
             "the leader has begun again"
         );
         assert_eq!(
-            snapshots.on_chunk(other, &chunk(1, 0), raft),
+            on_chunk(snapshots, other, 1, 0, raft),
             Ok(true),
             "another leader counts anew"
         );

@@ -19,8 +19,9 @@
 use crate::alone::Alone;
 use crate::at_once::{AtOnce, Call, CarriedOut};
 use crate::batch::Batch;
+use crate::coding_message::CodingMessage;
 use crate::disk::{DiskAnswer, LogBase};
-use crate::member::{Chunk, CopyCost, Effects, Member, Sender};
+use crate::member::{Chunk, CodingCounts, CopyCost, Effects, Member, Sender};
 use crate::request::{FullKey, Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
@@ -99,6 +100,13 @@ pub enum Input<'a> {
         /// What.
         scrubbed: Scrubbed,
     },
+    /// Another member says something of fragments.
+    Coding {
+        /// Who.
+        from: Incarnation,
+        /// What.
+        message: CodingMessage,
+    },
     /// The link to the node of another replica is another one: whatever was being sent there begins again.
     LinkLost(Incarnation),
     /// Nothing was heard for long from the node of another replica.
@@ -176,12 +184,50 @@ impl Replica {
 
     /// See [`Keyspace::begin_copy`].
     pub fn begin_copy(&mut self, id: u64) -> bool {
+        if let Role::Member(member) = &mut self.role {
+            member.begin_copy();
+        }
         self.state.keyspace_mut().begin_copy(id)
     }
 
     /// See [`Keyspace::next_of_copy`].
     pub fn next_of_copy(&mut self, id: u64, bytes_max: usize) -> CopyStep {
+        let is_over = self.state.keyspace.is_copy_over(id);
+        if !is_over && !self.are_whole(None) {
+            return CopyStep::NotYet;
+        }
         self.state.keyspace_mut().next_of_copy(id, bytes_max)
+    }
+
+    /// Whether values are here that are to be copied, of a partition or all. If not, they are gathered.
+    fn are_whole(&mut self, only: Option<PartitionId>) -> bool {
+        match &mut self.role {
+            Role::Member(member) => member.make_whole(&mut self.state, only),
+            Role::Alone(_) | Role::Elsewhere => true,
+        }
+    }
+
+    /// What was gathered, demoted and found to be damaged, and how far it is.
+    pub fn coding_counts(&self) -> CodingCounts {
+        self.member()
+            .map_or_else(CodingCounts::default, |member| member.coding_counts(&self.state))
+    }
+
+    /// Whether it has messages of fragments for other members.
+    pub fn has_messages(&self) -> bool {
+        self.member().is_some_and(Member::has_messages)
+    }
+
+    /// Whether ticks have anything to do for values that are kept as fragments.
+    pub fn needs_ticks(&self) -> bool {
+        self.member()
+            .is_some_and(|member| member.needs_ticks(&self.state))
+    }
+
+    /// Whether a command that reads needs values of which there are fragments here.
+    #[inline]
+    pub fn lacks(&mut self, db: Db, command: &Command<'_>) -> bool {
+        self.state.keyspace.code().is_some() && self.state.lacks(db, command)
     }
 
     /// See [`Member::take_copied`].
@@ -210,6 +256,9 @@ impl Replica {
     /// See [`Keyspace::begin_partition_copy`]. `None` too if the state is being sent to somebody, or copied: that would have to begin again when
     /// the partition goes.
     pub fn begin_partition_copy(&mut self, partition: PartitionId) -> Option<PartitionCopy> {
+        if let Role::Member(member) = &mut self.role {
+            member.begin_copy();
+        }
         let keyspace = self.state.keyspace_mut();
         match keyspace.has_transfers() {
             true => None,
@@ -223,6 +272,9 @@ impl Replica {
         copy: &mut PartitionCopy,
         bytes_max: usize,
     ) -> PartitionCopyStep {
+        if !self.are_whole(Some(copy.partition())) {
+            return PartitionCopyStep::NotYet;
+        }
         copy.next(self.state.keyspace_mut(), bytes_max)
     }
 
@@ -340,6 +392,10 @@ impl Replica {
     pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
         let member = Member::new(self.state.group, generation, raft, applied, LogBase::Stored);
         member.into_recovery_source(&mut self.state, turn, now);
+        // What the log has left under way is inherited as what the state had: who asked for it is not here.
+        if let Role::Alone(alone) = &mut self.role {
+            alone.restore(&self.state);
+        }
     }
 
     /// A step has panicked: what is here may be in pieces. Nothing of it is used again, not even to free it.

@@ -9,7 +9,7 @@ use crate::replica::Reload;
 use crate::request::FullKey;
 use crate::response::BatchOutcome;
 use crate::turn::{Copying, Turn};
-use crate::waiting_reads::{Awaited, LongRead, ReadPlace};
+use crate::waiting_reads::{Awaited, LongRead, ReadPlace, Unmade};
 use crate::waiting_reads::{Marks, WaitingReads};
 use bytes::Bytes;
 use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
@@ -72,6 +72,8 @@ pub struct GroupState {
     awaited: usize,
     /// Reads that wait for transactions of the replicated group, and when what was applied.
     pub(crate) waiting_reads: WaitingReads,
+    /// What reads wait for that is here as fragments, and was not asked for yet.
+    lacking: Vec<FullKey>,
     marks: Marks,
     /// Whether expired keys stay where they are for now: see [`GroupState::keep_expired`].
     pub(crate) keeps_expired: bool,
@@ -113,11 +115,13 @@ impl GroupState {
                 answers_bytes_max: usize::MAX,
                 copying: Copying::at_once(256 * 1024),
                 semantics: SemanticsVersion::CURRENT,
+                coding: None,
             },
             has_begun: false,
             entry_is_open: false,
             awaited: 0,
             waiting_reads: WaitingReads::default(),
+            lacking: Vec::new(),
             marks: Marks::default(),
             keeps_expired: false,
             known: SemanticsVersion::CURRENT,
@@ -446,13 +450,22 @@ impl GroupState {
         if !leads {
             self.local.met_expired.clear();
         }
+        self.local.to_gather.clear();
+        let behinds = batches.iter().map(|batch| batch.behind);
         let said = verdicts
             .into_iter()
             .skip(own)
             .zip(answers)
             .zip(entry.batches().iter().skip(own));
         Ok(said
-            .map(|((batched, answers), batch)| match batched {
+            .zip(behinds)
+            .map(|(((batched, answers), batch), behind)| match batched {
+                // Reads alone that went with writes: those of their own gateway before them may have been lost on their way.
+                Batched::Applied if batch.number == 0 && self.keyspace.last_batch(batch.gateway) < behind => {
+                    BatchOutcome::Gap {
+                        applied: self.keyspace.last_batch(batch.gateway),
+                    }
+                }
                 Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish()),
                 Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
                 // Sent again after a while, it acknowledges more.
@@ -482,6 +495,9 @@ impl GroupState {
             let is_locked = self.keyspace.locks_of(txn).is_some();
             if is_locked && self.puts_off(question) && self.waiting_reads.put_off(place, all, Some(txn)) {
                 return answers.deferred();
+            }
+            if is_locked && self.lets_wait(question, place, all, Some(txn), answers) {
+                return;
             }
             return self.answer_holder(txn, question, answers);
         }
@@ -517,6 +533,9 @@ impl GroupState {
         if self.puts_off(question) && self.waiting_reads.put_off(place, all, None) {
             return answers.deferred();
         }
+        if self.lets_wait(question, place, all, None, answers) {
+            return;
+        }
         let age = match question {
             Question::SnapshotRead { .. } | Question::OptimisticRead(_) => self.age_of(question, now),
             _ => Duration::ZERO,
@@ -533,25 +552,101 @@ impl GroupState {
         }
     }
 
-    /// Writes a step of the long values that the first of those reads asks for.
-    pub(crate) fn read_on(&mut self, turn: &Turn) {
+    /// If a read lacks values of which there are fragments here, it waits for them, or is told that there is no room to wait.
+    fn lets_wait(
+        &mut self,
+        question: &Question<'_>,
+        place: ReadPlace,
+        all: &Bytes,
+        holder: Option<TxnId>,
+        answers: &mut AnswersBuf,
+    ) -> bool {
+        if !crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
+            return false;
+        }
+        let is_waiting = self.let_wait(LongRead {
+            place,
+            all: all.clone(),
+            holder,
+            tries: 0,
+            values: None,
+            needs: Vec::new(),
+            gives_up: None,
+        });
+        match is_waiting {
+            true => answers.deferred(),
+            false => answers.crowded_out(),
+        }
+        true
+    }
+
+    /// Lets a read wait for what it was found to lack; `false` if there is no room.
+    fn let_wait(&mut self, long: LongRead) -> bool {
+        let mut lacking = std::mem::take(&mut self.local.to_gather);
+        let is_waiting = self.waiting_reads.await_values(&lacking, long);
+        if is_waiting {
+            self.lacking.append(&mut lacking);
+        }
+        is_waiting
+    }
+
+    /// Whether a command that reads needs values of which there are fragments here.
+    pub(crate) fn lacks(&mut self, db: Db, command: &command::Command<'_>) -> bool {
+        self.local.to_gather.clear();
+        let lacks = self.keyspace.note_lacking_of(db, command, &mut self.local);
+        self.local.to_gather.clear();
+        lacks
+    }
+
+    /// Values that are to be gathered, for reads, since this was last asked.
+    pub(crate) fn take_lacking(&mut self) -> Vec<FullKey> {
+        std::mem::take(&mut self.lacking)
+    }
+
+    /// Whether there are such.
+    pub(crate) fn has_lacking(&self) -> bool {
+        !self.lacking.is_empty()
+    }
+
+    /// Writes a step of the long values that the first of those reads asks for, or answers it. Whether another step can be taken in the same
+    /// turn.
+    pub(crate) fn read_on(&mut self, turn: &Turn) -> bool {
         self.begin(turn);
         let Some(long) = self.waiting_reads.take_long() else {
-            return;
+            return false;
         };
+        let all = long.all.clone();
+        let questions = reads(&all).expect("they were read when they came");
+        let question = &questions[long.place.index as usize].question;
+        if long.gives_up.is_none() && crate::waiting_reads::lacks(&self.keyspace, &mut self.local, question) {
+            // There is room: it has just left.
+            self.let_wait(long);
+            return true;
+        }
+        self.local.to_gather.clear();
+        let is_short = !self.puts_off(question);
+        self.go_on_with(turn, long);
+        is_short
+    }
+
+    fn go_on_with(&mut self, turn: &Turn, long: LongRead) {
         let LongRead {
             place,
             all,
             holder,
             tries,
             values,
+            needs,
+            gives_up,
         } = long;
         let questions = reads(&all).expect("they were read when they came");
         let question = &questions[place.index as usize].question;
-        let Question::OptimisticRead(keys) = question else {
-            unreachable!("nothing else asks for values")
+        let mut values = match question {
+            Question::OptimisticRead(keys) => {
+                values.or_else(|| LongValues::begin(&self.keyspace, keys.iter().copied()))
+            }
+            _ => None,
         };
-        let mut values = values.or_else(|| LongValues::begin(&self.keyspace, keys.iter().copied()));
         let step = match &mut values {
             Some(values) => values.go_on(&self.keyspace),
             // They are not long any more.
@@ -563,6 +658,8 @@ impl GroupState {
             holder,
             tries,
             values,
+            needs: needs.clone(),
+            gives_up,
         };
         match step {
             LongStep::More => return self.waiting_reads.go_on_with(again(values, tries)),
@@ -585,6 +682,15 @@ impl GroupState {
         let mark = self.mark_reads(turn, false);
         let mut answers = AnswersBuf::default();
         self.local.written = values;
+        if gives_up.is_some() && matches!(question, Question::OptimisticRead(_)) {
+            // What a transaction wants to see cannot be told.
+            answers.crowded_out();
+            self.local.written = None;
+            return self
+                .waiting_reads
+                .show(place, answers.finish(), again(None, tries));
+        }
+        self.local.is_lost = gives_up == Some(Unmade::Lost);
         match holder {
             Some(txn) => self.answer_holder(txn, question, &mut answers),
             None => crate::waiting_reads::answer(
@@ -595,6 +701,7 @@ impl GroupState {
                 &mut answers,
             ),
         }
+        self.local.is_lost = false;
         let values = self.local.written.take();
         if self.is_ahead(mark) {
             // When an entry has said how late it is.
@@ -673,6 +780,7 @@ impl GroupState {
     /// Nobody is answered here any more.
     pub(crate) fn step_down(&mut self) {
         self.waiting_reads.clear();
+        self.lacking.clear();
         self.local.wounds.clear();
         self.local.torn.clear();
         self.local.deferred.clear();
@@ -866,6 +974,16 @@ impl GroupState {
         self.replace_keyspace(decoded);
         self.entry_is_open = false;
         Reload::Done
+    }
+
+    /// The data to look at, and what the leader keeps beside it.
+    pub(crate) fn parts(&mut self) -> (&Keyspace, &mut LeaderLocal, &WaitingReads) {
+        (&self.keyspace, &mut self.local, &self.waiting_reads)
+    }
+
+    /// The data, to be demoted by who keeps what is in use.
+    pub(crate) fn keyspace_and_local(&mut self) -> (&mut Keyspace, &LeaderLocal) {
+        (&mut self.keyspace, &self.local)
     }
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {

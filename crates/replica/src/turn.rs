@@ -26,6 +26,17 @@ pub struct Turn {
     pub copying: Copying,
     /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
     pub semantics: SemanticsVersion,
+    /// Whether values are to be kept as fragments.
+    pub coding: Option<CodingRule>,
+}
+
+/// How groups are to keep values as fragments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CodingRule {
+    /// Bytes of the shortest strings that are.
+    pub threshold: u32,
+    /// Bytes of settled values that who leads one group may keep whole.
+    pub hot_bytes: usize,
 }
 
 /// Pieces of states in one turn, for the disk and for learners. Clients wait while one is made, so a worker rests in between.

@@ -6,8 +6,9 @@
 
 use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
+use crate::request::FullKey;
 use bytes::Bytes;
-use ids::{GatewayId, Monotonic, Version};
+use ids::{Db, GatewayId, Monotonic, Version};
 use keyspace::{Behind, Keyspace, LeaderLocal, LongValues};
 use resp::{Args, FrozenRope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -65,7 +66,8 @@ struct WaitingRead {
     locks: Locks,
 }
 
-/// A read of long values, which are written step by step before it is answered.
+/// A read of long values, which are written step by step before it is answered; or of values of which there are fragments here, which are
+/// gathered before.
 pub(crate) struct LongRead {
     pub(crate) place: ReadPlace,
     /// The reads of the batch.
@@ -76,6 +78,20 @@ pub(crate) struct LongRead {
     pub(crate) tries: u32,
     /// What is written of them; nothing of those that are not the first.
     pub(crate) values: Option<LongValues>,
+    /// Keys of the values that it lacked: what is gathered of them stays whole until it is answered. Otherwise it might wait for ever,
+    /// each time for what went while another was gathered.
+    pub(crate) needs: Vec<FullKey>,
+    /// Why what it lacks cannot be gathered, if that is so: it is answered that.
+    pub(crate) gives_up: Option<Unmade>,
+}
+
+/// Why a value is not made up of its fragments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unmade {
+    /// Too few members could be reached, for now.
+    OutOfReach,
+    /// All were heard, and too few have a fragment.
+    Lost,
 }
 
 /// A read's place among those that wait for the same: what had come before it, and its number here.
@@ -98,6 +114,8 @@ pub(crate) struct WaitingReads {
     answered: Vec<(ReadPlace, FrozenRope)>,
     /// Those that ask for long values, in the order of their turns.
     long: VecDeque<LongRead>,
+    /// Those that wait for a value of which there is a fragment here.
+    cold: BTreeMap<FullKey, Vec<LongRead>>,
     /// What was answered to such, to be told if the lease holds still; if not, they are looked at again.
     shown: Vec<(ReadPlace, FrozenRope, LongRead)>,
     #[cfg(test)]
@@ -165,8 +183,52 @@ impl WaitingReads {
             holder,
             tries: 0,
             values: None,
+            needs: Vec::new(),
+            gives_up: None,
         });
         true
+    }
+
+    /// Values that it needs are to be gathered: it is looked at again when the first of them is here. `false` if there is no room.
+    pub(crate) fn await_values(&mut self, lacking: &[FullKey], mut long: LongRead) -> bool {
+        let Some(first) = lacking.first().filter(|_| self.len() < WAITING_READS_MAX) else {
+            return false;
+        };
+        long.needs.extend_from_slice(lacking);
+        long.needs.sort_unstable();
+        long.needs.dedup();
+        self.places.insert(long.place.key());
+        self.cold.entry(first.clone()).or_default().push(long);
+        true
+    }
+
+    /// A value is here, or another one, or cannot be made up: who has waited for it is looked at again.
+    pub(crate) fn end_wait(&mut self, key: &FullKey, unmade: Option<Unmade>) {
+        for mut long in self.cold.remove(key).into_iter().flatten() {
+            long.gives_up = long.gives_up.or(unmade);
+            self.long.push_back(long);
+        }
+    }
+
+    /// Whether any read waits for a value.
+    pub(crate) fn has_cold(&self) -> bool {
+        !self.cold.is_empty()
+    }
+
+    /// Whether one waits for this.
+    pub(crate) fn is_awaited(&self, db: Db, key: &[u8]) -> bool {
+        self.cold.contains_key(&(db, key.into()))
+    }
+
+    /// Values that reads need that are not answered yet, be they here or not.
+    pub(crate) fn needed(&self) -> BTreeSet<&FullKey> {
+        let cold = self.cold.values().flatten();
+        cold.chain(&self.long).flat_map(|long| &long.needs).collect()
+    }
+
+    /// What those wait for that need a value.
+    pub(crate) fn lacking(&self) -> impl Iterator<Item = &FullKey> {
+        self.cold.keys()
     }
 
     /// It has its next turn when the others have had theirs.
@@ -301,15 +363,20 @@ impl WaitingReads {
         }
         let mut answers = AnswersBuf::default();
         let all = reads(&read.reads).expect("they were read when they came");
-        if let Question::OptimisticRead(keys) = &all[read.place.index as usize].question
-            && LongValues::are_among(keyspace, keys.iter().copied())
-        {
+        let question = &all[read.place.index as usize].question;
+        let is_long = match question {
+            Question::OptimisticRead(keys) => LongValues::are_among(keyspace, keys.iter().copied()),
+            _ => false,
+        };
+        if is_long || lacks(keyspace, local, question) {
             return self.put_behind(LongRead {
                 place: read.place,
                 all: read.reads.clone(),
                 holder: None,
                 tries: 0,
                 values: None,
+                needs: Vec::new(),
+                gives_up: None,
             });
         }
         // By group time, as of the entry that has freed what it waited for: nobody who leads later judges by an earlier one.
@@ -351,7 +418,8 @@ impl WaitingReads {
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
-        self.reads.len() + self.long.len() + self.shown.len()
+        let cold: usize = self.cold.values().map(Vec::len).sum();
+        self.reads.len() + self.long.len() + self.shown.len() + cold
     }
 }
 
@@ -359,6 +427,36 @@ impl WaitingReads {
 fn is_kept_by(key: &[u8], (arrivals, _): Turn, keyspace: &Keyspace) -> bool {
     let locks = Locks::Keys(vec![(key.into(), Mode::Shared)]);
     !keyspace.admits_behind(&locks, arrivals)
+}
+
+/// Whether a question is about values of which there are fragments here, as far as that can be told before it is answered; which,
+/// [`LeaderLocal::to_gather`] says.
+pub(crate) fn lacks(keyspace: &Keyspace, local: &mut LeaderLocal, question: &Question<'_>) -> bool {
+    local.to_gather.clear();
+    if keyspace.code().is_none() {
+        return false;
+    }
+    match question {
+        Question::OptimisticRead(keys) => {
+            let cold = keys.iter().filter(|(db, key)| keyspace.is_coded(*db, key));
+            let cold = cold.map(|(db, key)| (*db, Box::from(*key)));
+            local.to_gather.extend(cold);
+            !local.to_gather.is_empty()
+        }
+        Question::Command { db, .. } => keyspace.note_lacking(*db, question.args(), local),
+        Question::SnapshotRead { .. } => {
+            question.block(|_, commands| {
+                for command in commands {
+                    keyspace.note_lacking(command.db, command.args, local);
+                }
+                true
+            });
+            !local.to_gather.is_empty()
+        }
+        Question::Versions(_) | Question::Deferred(_) | Question::WaitingRead { .. } | Question::Wound(_) => {
+            false
+        }
+    }
 }
 
 /// Answers one read from the state as it is. What it reads has not changed for so long as `age` says.

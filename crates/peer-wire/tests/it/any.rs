@@ -1,19 +1,21 @@
 //! Values of every kind, generated.
 
 use bytes::Bytes;
+use coding::CodeEpoch;
 use consensus::{
     Beat, BeatAnswer, Claim, Index, LogEntry, Members, MessageBody, Payload, RaftMessage, Scrubbed,
     SnapshotPoint, Term,
 };
-use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
+use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis, Version};
 use peer_wire::{
-    Await, BatchRequest, ChannelKind, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer,
-    PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, Coding, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify,
+    PeerAnswer, PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk,
+    TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use replica::{BatchOutcome, BatchResponse};
+use replica::{AskedKey, BatchOutcome, BatchResponse, CodingMessage, Found, Holding};
 use std::time::Duration;
 
 pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
@@ -40,6 +42,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => scrub(),
         1 => disk_health(),
         1 => bytes(10).prop_map(PeerMessage::Founding),
+        3 => coding(),
     ]
 }
 
@@ -236,6 +239,46 @@ fn scrub() -> impl Strategy<Value = PeerMessage> {
                 to,
                 format,
                 scrubbed: Scrubbed { at, hash },
+            })
+        },
+    )
+}
+
+fn coding() -> impl Strategy<Value = PeerMessage> {
+    let holding = (any::<u64>(), option::of(any::<u32>())).prop_map(|(kept, epoch)| {
+        CodingMessage::Holding(Holding {
+            kept: Version(kept),
+            epoch: epoch.map(CodeEpoch),
+        })
+    });
+    let asked = || {
+        let db = (0..Db::STORED).prop_map(|number| Db::stored(number).expect("below the count"));
+        (db, bytes(20), any::<u64>()).prop_map(|(db, key, version)| AskedKey {
+            db,
+            key: key.to_vec().into(),
+            version: Version(version),
+        })
+    };
+    let damaged = asked().prop_map(CodingMessage::Damaged);
+    let found = prop_oneof![
+        2 => bytes(50).prop_map(Found::Fragment),
+        1 => Just(Found::Newer),
+        1 => Just(Found::Older),
+    ];
+    let message = prop_oneof![
+        holding,
+        (any::<u64>(), vec(asked(), 0..5)).prop_map(|(number, keys)| CodingMessage::Ask { number, keys }),
+        (any::<u64>(), vec(found, 0..5)).prop_map(|(number, found)| CodingMessage::Answer { number, found }),
+        damaged,
+    ];
+    (group(), any::<u64>(), incarnation(), incarnation(), message).prop_map(
+        |(group, generation, from, to, message)| {
+            PeerMessage::Coding(Coding {
+                group,
+                generation,
+                from,
+                to,
+                message,
             })
         },
     )

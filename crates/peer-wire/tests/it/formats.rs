@@ -1,20 +1,22 @@
 //! Messages as they are, byte for byte, with their frames: nodes of an agreed version say them to each other.
 
 use bytes::Bytes;
+use coding::CodeEpoch;
 use consensus::{
     Beat, BeatAnswer, Claim, Index, LogEntry, Members, MessageBody, Payload, RaftMessage, Scrubbed,
     SnapshotPoint, Term,
 };
 use ids::{
     Boot, ClusterId, Db, Epoch, FoundingId, GatewayId, GroupCount, GroupId, Incarnation, NodeId,
-    SemanticsVersion, UnixMillis,
+    SemanticsVersion, UnixMillis, Version,
 };
 use peer_wire::hello::{Caller, Introduction, Nonce, Secret, Versions, Who};
 use peer_wire::{
-    Await, BatchRequest, ChannelKind, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerAnswer,
-    PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome,
+    Await, BatchRequest, ChannelKind, Coding, DiskHealth, Filled, Join, JoinAnswer, Leave, Map, Notify,
+    PeerAnswer, PeerMessage, Publish, Question, Raft, ScrubHash, TransferAnswer, TransferChunk,
+    TransferOutcome,
 };
-use replica::{BatchOutcome, BatchResponse};
+use replica::{AskedKey, BatchOutcome, BatchResponse, CodingMessage, Found, Holding};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -322,7 +324,50 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
                 },
             }),
         ),
+        (
+            "coding: holding",
+            coding(CodingMessage::Holding(Holding {
+                kept: Version(8),
+                epoch: Some(CodeEpoch(2)),
+            })),
+        ),
+        (
+            "coding: ask",
+            coding(CodingMessage::Ask {
+                number: 9,
+                keys: vec![AskedKey {
+                    db: Db::default(),
+                    key: b"k".to_vec().into(),
+                    version: Version(7),
+                }],
+            }),
+        ),
+        (
+            "coding: answer",
+            coding(CodingMessage::Answer {
+                number: 9,
+                found: vec![Found::Fragment(text(b"half")), Found::Newer, Found::Older],
+            }),
+        ),
+        (
+            "coding: damaged",
+            coding(CodingMessage::Damaged(AskedKey {
+                db: Db::default(),
+                key: b"k".to_vec().into(),
+                version: Version(7),
+            })),
+        ),
     ]
+}
+
+fn coding(message: CodingMessage) -> PeerMessage {
+    PeerMessage::Coding(Coding {
+        group: group(),
+        generation: 1,
+        from: Incarnation(4),
+        to: Incarnation(5),
+        message,
+    })
 }
 
 fn line(text: &mut String, name: &str, bytes: &[u8]) {

@@ -6,12 +6,16 @@ use bytes::Bytes;
 use consensus::{
     Beat, BeatAnswer, CLAIMS_MAX, Claim, Index, LogEntry, MessageBody as Said, Payload, RaftMessage, Term,
 };
-use ids::{Boot, GatewayId, GroupId, Incarnation};
+use ids::{Boot, Db, GatewayId, GroupId, Incarnation, Version};
 use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
-use peer_wire::{BatchRequest, FrameBody, FrameKind, Leave, Packet, PeerMessage, Raft, SMALL_BYTES_MAX};
+use peer_wire::{
+    BULK_BYTES_MAX, BatchRequest, Coding, FrameBody, FrameKind, Leave, Packet, PeerMessage, Raft,
+    SMALL_BYTES_MAX,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index as Place;
+use replica::{ASKED_MAX, AskedKey, CodingMessage, Found};
 
 fn encoded(message: &PeerMessage) -> Vec<u8> {
     let mut out = Vec::new();
@@ -230,4 +234,90 @@ fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
         (error.offset, error.expected),
         (count_at, "bytes that fit into what is there")
     );
+}
+
+fn of_fragments(message: CodingMessage) -> PeerMessage {
+    PeerMessage::Coding(Coding {
+        group: GroupId::new(7),
+        generation: 1,
+        from: Incarnation(2),
+        to: Incarnation(3),
+        message,
+    })
+}
+
+#[test]
+fn a_fragment_of_the_longest_value_goes_by_the_large_lane_and_is_not_copied() {
+    // Half of the longest value, and what stands before it.
+    let fragment = Bytes::from(vec![7; coding::WHOLE_BYTES_MAX / 2 + 32]);
+    let found = vec![Found::Newer, Found::Fragment(fragment.clone()), Found::Older];
+    let message = of_fragments(CodingMessage::Answer { number: 9, found });
+    assert!(message.is_bulk() && message.is_longer_than(BULK_BYTES_MAX));
+    let pieces = message.pieces().expect("it is short enough to be sent");
+    assert!(pieces.iter().any(|piece| piece.as_ptr() == fragment.as_ptr()));
+    drop((message, fragment));
+    let body = Bytes::from(pieces.concat());
+    let place = body.as_ptr_range();
+    let packet = Packet {
+        kind: FrameKind::Coding as u8,
+        body: FrameBody::Owned(body),
+    };
+    let Ok(PeerMessage::Coding(coding)) = PeerMessage::decode(&packet) else {
+        panic!("it is what was encoded");
+    };
+    let CodingMessage::Answer { number: 9, found } = coding.message else {
+        panic!("it is what was encoded");
+    };
+    let [Found::Newer, Found::Fragment(fragment), Found::Older] = &found[..] else {
+        panic!("it is what was encoded");
+    };
+    assert!(fragment.iter().all(|byte| *byte == 7) && place.contains(&fragment.as_ptr()));
+}
+
+#[test]
+fn no_more_keys_are_asked_for_at_once_than_a_question_may_have() {
+    let asked = AskedKey {
+        db: Db::default(),
+        key: b"k".to_vec().into(),
+        version: Version(1),
+    };
+    let ask = |count| {
+        let keys = vec![asked.clone(); count];
+        encoded(&of_fragments(CodingMessage::Ask { number: 1, keys }))
+    };
+    let answer = |count| {
+        let found = vec![Found::Older; count];
+        encoded(&of_fragments(CodingMessage::Answer { number: 1, found }))
+    };
+    for (most, more) in [
+        (ask(ASKED_MAX), ask(ASKED_MAX + 1)),
+        (answer(ASKED_MAX), answer(ASKED_MAX + 1)),
+    ] {
+        let kind = FrameKind::Coding as u8;
+        assert!(both_ways(kind, &most[HEAD_BYTES..]).iter().all(Result::is_ok));
+        let [error, _] = both_ways(kind, &more[HEAD_BYTES..]);
+        assert_eq!(
+            error.unwrap_err().expected,
+            "no more keys than one question may have"
+        );
+    }
+}
+
+#[test]
+fn a_key_is_asked_for_in_a_database_that_a_group_keeps() {
+    let last = Db::stored(Db::STORED - 1).expect("below the count");
+    let asked = AskedKey {
+        db: last,
+        key: b"k".to_vec().into(),
+        version: Version(1),
+    };
+    let (number, keys) = (1, vec![asked]);
+    let mut message = encoded(&of_fragments(CodingMessage::Ask { number, keys }));
+    let kind = FrameKind::Coding as u8;
+    assert!(both_ways(kind, &message[HEAD_BYTES..]).iter().all(Result::is_ok));
+    let db_at = message.len() - 1 - 4 - 8 - 1;
+    assert_eq!(message[db_at], last.number());
+    message[db_at] += 1;
+    let [error, _] = both_ways(kind, &message[HEAD_BYTES..]);
+    assert_eq!(error.unwrap_err().expected, "a database that a group keeps");
 }

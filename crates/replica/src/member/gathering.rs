@@ -57,7 +57,15 @@ pub(super) struct Gathering {
     /// before it, and they must not see it.
     pub(super) barriers: VecDeque<usize>,
     /// What the leader itself asks for: expired keys, limits, fences.
-    own: Operations,
+    pub(super) own: Operations,
+    /// Of a group whose values are kept as fragments, how many of the batches were looked at and may be proposed; of others all may.
+    looked_at: Option<usize>,
+    /// Whether any of these may give a value another name.
+    renames: bool,
+    /// Whether none is added to these before they are proposed.
+    ends_here: bool,
+    /// Batches that have come.
+    taken: u64,
 }
 
 /// What may be the next entry.
@@ -115,8 +123,67 @@ impl Gathering {
         self.own.push(operation);
     }
 
+    /// Says whether batches are to be looked at before they are proposed.
+    pub(super) fn begin_looking(&mut self, looks: bool) {
+        match looks {
+            true => _ = self.looked_at.get_or_insert(0),
+            false => self.looked_at = None,
+        }
+    }
+
+    /// What follows from entries that are about to be proposed is not what it was: batches that were not proposed are looked at again.
+    pub(super) fn look_again(&mut self) {
+        if let Some(looked_at) = &mut self.looked_at {
+            *looked_at = 0;
+        }
+        (self.renames, self.ends_here) = (false, false);
+    }
+
+    /// The first that was not looked at.
+    pub(super) fn next_to_look_at(&self) -> Option<&Gathered> {
+        self.batches.get(self.looked_at?).filter(|_| !self.ends_here)
+    }
+
+    /// It may be proposed.
+    pub(super) fn looked_at(&mut self, renames: bool) {
+        if let Some(looked_at) = &mut self.looked_at {
+            *looked_at += 1;
+        }
+        self.renames |= renames;
+    }
+
+    /// None of those behind it is for the same entry.
+    pub(super) fn end_here(&mut self) {
+        self.ends_here = true;
+    }
+
+    /// Whether the first has to wait for a read of its gateway.
+    pub(super) fn is_behind_read(&self, reads: &Unconfirmed) -> bool {
+        let first = self.batches.first();
+        self.barriers.front() == Some(&0) || first.is_some_and(|first| reads.has_read_of(first.sender))
+    }
+
+    pub(super) fn has_looked_at(&self) -> bool {
+        self.looked_at.is_some_and(|looked_at| looked_at > 0)
+    }
+
+    pub(super) fn renames(&self) -> bool {
+        self.renames
+    }
+
+    /// Batches that have come since this leader began.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// How many of them were proposed.
+    pub(super) fn proposed(&self) -> u64 {
+        self.taken - self.batches.len() as u64
+    }
+
     /// Takes a batch with writes.
     pub(super) fn gather(&mut self, gathered: Gathered) {
+        self.taken += 1;
         let last = self.barriers.back().copied();
         let is_behind = |at: usize| last.is_none_or(|last| at > last);
         let mut behind = self.attached.iter().rev().take_while(|(at, _)| is_behind(*at));
@@ -165,6 +232,7 @@ impl Gathering {
     /// must not see it.
     fn proposable(&self, reads: &Unconfirmed) -> usize {
         let count = self.barriers.front().copied().unwrap_or(self.batches.len());
+        let count = count.min(self.looked_at.unwrap_or(count));
         if reads.len() == 0 {
             return count;
         }
@@ -206,7 +274,11 @@ impl Gathering {
             }
             bytes += batch.byte_len();
             count += 1;
-            entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
+            match batch.number {
+                // Reads alone.
+                0 => entry.begin_unnumbered_batch(sender.gateway),
+                number => entry.begin_batch(sender.gateway, number, batch.acknowledged),
+            }
             entry.append(&batch.writes);
         }
         Next {
@@ -215,8 +287,12 @@ impl Gathering {
         }
     }
 
-    /// What was next is proposed: hands out its batches, in order, and the reads alone that came behind them.
-    pub(super) fn take(&mut self, (count, bytes): (usize, usize)) -> (Vec<Gathered>, Vec<Gathered>) {
+    /// What was next is proposed: hands out its batches, in order, the reads alone that came behind them, and whether any of them may give
+    /// a value another name.
+    pub(super) fn take(&mut self, (count, bytes): (usize, usize)) -> (Vec<Gathered>, Vec<Gathered>, bool) {
+        let renames = self.renames;
+        // What was asked for on behalf of those that stay is in this entry, and one behind it may undo it.
+        self.look_again();
         self.own = Operations::new();
         self.bytes -= bytes;
         self.is_kept_due = false;
@@ -227,7 +303,7 @@ impl Gathering {
         let reads = self.attached.iter_mut().map(|(at, _)| at);
         reads.chain(&mut self.barriers).for_each(|at| *at -= count);
         self.barriers.pop_front_if(|at| *at == 0);
-        (batches, attached)
+        (batches, attached, renames)
     }
 
     /// Hands out all batches: this replica does not lead any more.

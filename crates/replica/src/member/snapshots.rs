@@ -7,7 +7,7 @@ use crate::state::GroupState;
 use crate::turn::Copying;
 use consensus::{Index, RaftNode, SnapshotPoint, Term};
 use ids::{Incarnation, Monotonic};
-use keyspace::{Keyspace, SnapshotReceiver};
+use keyspace::{Keyspace, OwnRows, SnapshotReceiver};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A piece of state on its way to a learner.
@@ -41,6 +41,10 @@ pub(super) struct Snapshots {
     /// Keys that commands had changed when the last piece of it was made, and when that of the one was that was stored last.
     changes_made: u64,
     changes_stored: u64,
+    /// Rows of fragments that were made anew here: by now, when the one under way was begun, and when the one was that was stored last.
+    rows_made: u64,
+    rows_begun: u64,
+    rows_stored: u64,
     /// See [`Snapshots::take_copied`].
     copied: Option<CopyCost>,
 }
@@ -61,6 +65,7 @@ pub(super) struct Incoming {
     pub(super) transfer: u64,
     pub(super) next: u64,
     receiver: SnapshotReceiver,
+    own_rows: OwnRows,
     point: Option<(Index, Term)>,
 }
 
@@ -91,6 +96,7 @@ impl Snapshots {
             && sender.on_taken(number).is_some()
         {
             self.changes_stored = self.changes_made;
+            self.rows_stored = self.rows_begun;
             self.ended.extend(self.storing.take());
         }
     }
@@ -103,6 +109,16 @@ impl Snapshots {
     /// How many keys commands had changed when the snapshot was made that was stored last.
     pub(super) fn changes_stored(&self) -> u64 {
         self.changes_stored
+    }
+
+    /// So many rows of fragments were made anew here.
+    pub(super) fn note_rows(&mut self, made: u64) {
+        self.rows_made = made;
+    }
+
+    /// How many of them are on disk, at least.
+    pub(super) fn rows_stored(&self) -> u64 {
+        self.rows_stored
     }
 
     /// What was on its way to the disk did not come there. Whoever wants a snapshot asks for one again.
@@ -131,6 +147,7 @@ impl Snapshots {
         if std::mem::take(&mut self.is_due) {
             self.transfers += 1;
             self.storing = SnapshotSender::begin(self.transfers, state.keyspace_mut());
+            self.rows_begun = self.rows_made;
             // As many learners are given the state as may be: later.
             self.is_due = self.storing.is_none();
         }
@@ -189,10 +206,13 @@ impl Snapshots {
     }
 
     /// Takes a piece of state; whether it was the next one. An error if it cannot be read: its sender is to begin again.
+    ///
+    /// Where it has rows of the sender, those of `former`, the state that there is here, take their places in it.
     pub(super) fn on_chunk(
         &mut self,
         from: Incarnation,
-        chunk: &Chunk,
+        chunk: &mut Chunk,
+        former: &Keyspace,
         raft: &mut RaftNode,
     ) -> Result<bool, String> {
         let is_late = |incoming: &Incoming| incoming.from == from && chunk.transfer < incoming.transfer;
@@ -210,6 +230,7 @@ impl Snapshots {
                 transfer: chunk.transfer,
                 next: 0,
                 receiver: SnapshotReceiver::new(),
+                own_rows: OwnRows::default(),
                 point: None,
             });
         }
@@ -222,6 +243,9 @@ impl Snapshots {
             return Ok(false);
         }
         incoming.next += 1;
+        if let Some(bytes) = incoming.own_rows.put_in(former, &chunk.bytes) {
+            chunk.bytes = bytes;
+        }
         if let Err(error) = incoming.receiver.take(&chunk.bytes) {
             self.incoming = None;
             return Err(error.to_string());

@@ -139,6 +139,7 @@ impl Cluster {
             answers_bytes_max: usize::MAX,
             copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
+            coding: None,
         };
         Cluster {
             prng: Prng::new(seed),
@@ -582,6 +583,7 @@ impl Cluster {
             answers_bytes_max: usize::MAX,
             copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
+            coding: None,
         };
         let mut scratch = turn.scratch(now);
         for (db, key, object) in transaction.objects.drain(..) {
@@ -653,6 +655,7 @@ impl Cluster {
             answers_bytes_max: usize::MAX,
             copying: Copying::at_once(256 * 1024),
             semantics: ids::SemanticsVersion::CURRENT,
+            coding: None,
         };
         let mut scratch = turn.scratch(now);
         for (db, key, object) in transaction.objects.drain(..) {

@@ -2,6 +2,7 @@
 
 mod bank;
 mod cluster;
+mod fragments;
 mod group_client;
 mod open_entry;
 mod single;

@@ -22,6 +22,7 @@ pub(crate) fn turn(number: u64, now: i64) -> Turn {
         answers_bytes_max: usize::MAX,
         copying: Copying::at_once(256 * 1024),
         semantics: ids::SemanticsVersion::CURRENT,
+        coding: None,
     }
 }
 
