@@ -242,6 +242,11 @@ impl Backups {
                     sending.made = cx.now;
                     Some(PieceContent::Chunk(chunk))
                 }
+                CopyStep::NotYet => {
+                    // It is looked at again after a while.
+                    self.pace.copied(cx.now, 0, GATHERED_FOR);
+                    None
+                }
                 CopyStep::Ready if sending.is_ready => None,
                 CopyStep::Ready => {
                     sending.is_ready = true;

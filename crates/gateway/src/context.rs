@@ -110,6 +110,7 @@ impl Context {
                     clock: shared.hooks.clock,
                 },
                 semantics: shared.semantics,
+                coding: None,
             },
             now: Monotonic(0),
             prng: Prng::new(seed),

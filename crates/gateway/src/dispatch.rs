@@ -150,8 +150,10 @@ impl<'a> Dispatch<'a> {
             return;
         }
         let (cx, session) = (&mut self.gateway.cx, &mut self.connection.session);
-        if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
-            && let Err(error) = commands::debug::check(cx, session)
+        if matches!(
+            spec.id,
+            CommandId::DebugObject | CommandId::DebugCoding | CommandId::DebugSdsLen
+        ) && let Err(error) = commands::debug::check(cx, session)
         {
             return self.refuse(&error);
         }
@@ -285,11 +287,15 @@ impl<'a> Dispatch<'a> {
         let is_hosted = cx.local.replicas[index].keyspace().hosts_args(args);
         if is_hosted
             && may_read_here(cx, connection, spec, args, index)
+            && !cx.local.replicas[index].lacks(connection.session.db, &command)
             && seats.read_leased(cx, connection, &command, index)
         {
             return;
         }
-        if is_hosted && seats.may_read_stale(cx, &connection.session, spec, index) {
+        if is_hosted
+            && seats.may_read_stale(cx, &connection.session, spec, index)
+            && !cx.local.replicas[index].lacks(connection.session.db, &command)
+        {
             let db = connection.session.db;
             let state = cx.local.replicas[index].state_mut();
             return state.read_leased(&cx.turn, db, &command, &mut connection.writer());

@@ -12,6 +12,7 @@ use crate::backups::{self, BackupPiece, BackupQuestion, BackupReplyTo, Backups};
 use crate::blocking::Blocking;
 use crate::chores::{self, SaveTask};
 use crate::cluster::{ClusterStats, GroupClients, HandoverImage, Layout, Peers, ReplicaView, Seats};
+use crate::coding_rule::coding_rule;
 use crate::combining::Combining;
 use crate::connection::Connection;
 use crate::context::Context;
@@ -186,7 +187,8 @@ impl Gateway {
         timing.tracks = settings.latency_tracking;
         let limits_before = std::mem::replace(limits, compactness(settings));
         local.set_limits(turn, *limits);
-        if limits_before != *limits {
+        self.cx.turn.coding = coding_rule(&self.cx);
+        if limits_before != self.cx.limits {
             self.seats.ask_limits_of_led(&mut self.cx);
         }
     }
@@ -488,6 +490,7 @@ impl Gateway {
         let Gateway {
             cx, seats, maxmemory, ..
         } = self;
+        cx.turn.coding = coding_rule(cx);
         let mut more = cron::expire_and_free(cx, seats);
         notify::tell_noted(cx, &mut self.pubsub);
         if maxmemory.evicts() && !self.pausing.is_on() {
@@ -872,6 +875,7 @@ impl Gateway {
         // Groups are told of the world once a turn, and it is another one from here on.
         self.cx.turn.number += 1;
         self.cx.turn.semantics = layout.semantics;
+        self.cx.turn.coding = coding_rule(&self.cx);
         let new = self.peers.on_layout(&self.cx.view, &layout);
         let was_durable = self.cx.view.layout().map(Layout::is_durable);
         let is_durable = layout.is_durable();

@@ -507,6 +507,7 @@ impl Gateway {
             PeerMessage::TransferChunk(chunk) => self.seats.on_peer_chunk(cx, from, chunk),
             PeerMessage::TransferAnswer(answer) => self.seats.on_chunk_answer(cx, &answer),
             PeerMessage::Scrub(scrub) => self.seats.on_scrub(cx, from, &scrub),
+            PeerMessage::Coding(coding) => self.seats.on_coding(cx, from, coding),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.fanout.on_part_answer(cx, from, &answer),
             PeerMessage::Await(waits) => self.blocking.on_peer_await(cx, from, waits),

@@ -507,6 +507,15 @@ impl Shared {
         sum
     }
 
+    /// What all replicas of the node keep as fragments, as of half a second ago at most.
+    pub fn coding_counts(&self) -> replica::CodingCounts {
+        let mut sum = replica::CodingCounts::default();
+        for worker in &self.workers {
+            sum += worker.cluster().coding;
+        }
+        sum
+    }
+
     /// Bytes in use: the allocator's figure, carried forward by what the data grew since it was sampled.
     pub fn used_memory(&self) -> u64 {
         let data = self.total(|worker| worker.data_bytes.get());

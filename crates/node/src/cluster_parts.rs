@@ -1,6 +1,7 @@
 //! The parts of a node that know of other nodes: the links of each worker, and the thread of the meta group.
 
 use crate::bootstrap::Bootstrapped;
+use crate::brought_setting::BroughtSetting;
 use crate::clock;
 use crate::disk::Disk;
 use crate::handover;
@@ -8,7 +9,6 @@ use crate::keeping::{Keeping, Owner};
 use crate::kept::{self, NewLogs};
 use crate::mailboxes::Mailboxes;
 use crate::meta::{self, Desk, Input, Outbox};
-use crate::password::BroughtPassword;
 use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::view::View;
@@ -126,11 +126,11 @@ impl ClusterParts {
             peers.push_back(links);
         }
         let settings = driver.settings();
-        let brought = BroughtPassword::new(
-            shared.settings().requirepass.as_deref(),
-            settings.as_deref(),
-            map.nodes.len() == 1,
-        );
+        let given = shared.settings();
+        let is_alone = map.nodes.len() == 1;
+        let password = BroughtSetting::password(given.requirepass.as_deref(), settings.as_deref(), is_alone);
+        let coding = BroughtSetting::coding(given.coding, settings.as_deref());
+        let brought = [password, coding].into_iter().flatten().collect();
         let desk = Desk {
             view,
             outbox,

@@ -8,10 +8,10 @@
 //!                                      +--> View: layout, orders --> all workers
 //! ```
 
+use crate::brought_setting::BroughtSetting;
 use crate::clock;
 use crate::keeping::Keeping;
 use crate::mailboxes::Mailboxes;
-use crate::password::{self, BroughtPassword};
 use crate::status::Ledger;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
@@ -126,8 +126,8 @@ pub(crate) struct Driver {
     /// What is set for the whole cluster, as last heard.
     settings: Option<Arc<BTreeMap<String, Setting>>>,
     wishes: Wishes,
-    /// The proposal of the password that this start brings.
-    bringing: Option<u64>,
+    /// The proposals of what this start brings, by their numbers.
+    bringing: BTreeMap<u64, &'static str>,
     orders: VecDeque<Orders>,
     /// By worker, what it has of groups that nobody leads.
     recovery_sources: BTreeMap<u16, Vec<RecoverySource>>,
@@ -181,8 +181,8 @@ pub(crate) struct Happened {
     pub(crate) settings: Option<Arc<BTreeMap<String, Setting>>>,
     /// What became of workers' wishes.
     pub(crate) outcomes: Vec<Granted>,
-    /// Whether the password that this start brings is the cluster's now, or cannot be.
-    pub(crate) has_brought: bool,
+    /// Names of what this start has brought: it is the cluster's now, or cannot be.
+    pub(crate) brought: Vec<&'static str>,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
     /// Why this start of the node is dead: nothing that it does has an effect any more.
@@ -218,7 +218,7 @@ impl Driver {
             log,
             settings: None,
             wishes: Wishes::default(),
-            bringing: None,
+            bringing: BTreeMap::new(),
             orders: VecDeque::new(),
             recovery_sources: BTreeMap::new(),
             given_up: BTreeMap::new(),
@@ -260,13 +260,14 @@ impl Driver {
         self.wishes.versions.insert(whose, proposals);
     }
 
-    /// Proposes the password that this start brings, unless that is under way.
-    fn bring(&mut self, password: &BroughtPassword) {
-        if self.bringing.is_none() {
-            self.bringing = Some(self.meta.propose(control::MetaCommand::Set {
-                name: password::NAME.to_owned(),
-                value: password.words.clone(),
-            }));
+    /// Proposes what this start brings, unless that is under way.
+    fn bring(&mut self, setting: &BroughtSetting) {
+        if !self.bringing.values().any(|name| *name == setting.name) {
+            let proposal = self.meta.propose(control::MetaCommand::Set {
+                name: setting.name.to_owned(),
+                value: setting.words.clone(),
+            });
+            self.bringing.insert(proposal, setting.name);
         }
     }
 
@@ -406,10 +407,11 @@ impl Driver {
                 happened.settings = Some(settings);
             }
             for (proposal, outcome) in effects.outcomes {
-                if self.bringing == Some(proposal) {
-                    self.bringing = None;
+                if let Some(name) = self.bringing.remove(&proposal) {
                     // What was not done is tried again.
-                    happened.has_brought |= !matches!(outcome, Err(Failure::NotDone | Failure::Unknown));
+                    if !matches!(outcome, Err(Failure::NotDone | Failure::Unknown)) {
+                        happened.brought.push(name);
+                    }
                     continue;
                 }
                 if self.on_ordered(proposal, &outcome) {
@@ -550,7 +552,7 @@ pub(crate) struct Desk {
     pub(crate) disk: DirectoryDisk,
     /// Where the others are, as the disk has it.
     pub(crate) book: Mutex<PeerBook>,
-    pub(crate) brought: Option<BroughtPassword>,
+    pub(crate) brought: Vec<BroughtSetting>,
 }
 
 impl Desk {
@@ -628,10 +630,7 @@ impl Desk {
 
     /// Sets what is set for the whole cluster.
     pub(crate) fn set(&self, settings: &BTreeMap<String, Setting>) {
-        let is_over = |name: &str, version| {
-            let brought = self.brought.as_ref();
-            brought.is_some_and(|brought| brought.is_over(name, version))
-        };
+        let is_over = |name: &str, version| self.brought.iter().any(|brought| brought.is_over(name, version));
         let all = settings.iter();
         let all = all.filter(|(name, setting)| !is_over(name, setting.version));
         self.shared
@@ -700,7 +699,7 @@ const FOLLOWING: Duration = Duration::from_millis(10);
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
     desk.view.set_ledger(driver.ledger());
-    let mut brought = desk.brought.as_ref();
+    let mut to_bring: Vec<&BroughtSetting> = desk.brought.iter().collect();
     let mut shown = Remains::default();
     let mut is_following = false;
     loop {
@@ -714,9 +713,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
         };
         driver.heed(&desk.shared.settings());
         driver.weigh(&desk.shared);
-        if let Some(brought) = brought {
-            driver.bring(brought);
-        }
+        to_bring.iter().for_each(|setting| driver.bring(setting));
         while let Some(one) = input {
             // After it was received: promises are counted from it.
             let now = clock::raw();
@@ -747,7 +744,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                     desk.view.set_ledger(driver.ledger());
                 }
                 let (dead, has_left) = (happened.dead, happened.has_left);
-                brought = brought.filter(|_| !happened.has_brought);
+                to_bring.retain(|setting| !happened.brought.contains(&setting.name));
                 desk.hand_over(happened);
                 let remains = driver.remains(now);
                 if remains != shown {

@@ -6,6 +6,7 @@
 
 mod backups;
 mod cluster;
+mod coding;
 mod disk;
 
 use crate::clock;
@@ -28,6 +29,7 @@ pub(crate) fn metrics(shared: &Shared, cluster: Option<(&View, NodeId)>) -> Stri
     chorale(shared, &mut page);
     disk::disk(shared, &mut page);
     backups::backups(shared, &mut page);
+    coding::coding(shared, &mut page);
     if let Some((view, me)) = cluster {
         cluster::cluster(shared, view, me, &mut page);
     }
@@ -565,6 +567,8 @@ mod tests {
             "chorale_scripts_at_once_total",
             "chorale_scripts_on_copies_total",
             "chorale_scripts_as_transactions_total",
+            "chorale_coding_fragment_bytes",
+            "chorale_coding_damaged_total",
         ] {
             assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
         }

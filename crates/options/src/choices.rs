@@ -107,6 +107,16 @@ choices! {
 }
 
 choices! {
+    /// Whether values are kept as fragments.
+    CodingChoice {
+        /// No more are.
+        Off = "off",
+        /// They are.
+        On = "on",
+    }
+}
+
+choices! {
     /// How many replicas each group has.
     ReplicationFactor {
         /// One until there are three nodes, and three from then on.

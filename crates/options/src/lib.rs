@@ -33,7 +33,8 @@ mod value;
 pub use advertise::Advertised;
 pub use bind::BindAddress;
 pub use choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
+    CodingChoice, DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    TestDisk,
 };
 pub use cron::CronSchedule;
 pub use kind::OptionKind;

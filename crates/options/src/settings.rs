@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
+    CodingChoice, DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    TestDisk,
 };
 use crate::cron::CronSchedule;
 use crate::output_limit::OutputLimits;
@@ -133,6 +134,10 @@ fields! {
     lfu_log_factor: u32 = "lfu-log-factor";
     /// 0: counters do not decay.
     lfu_decay_time_minutes: u32 = "lfu-decay-time";
+    coding: CodingChoice = "coding";
+    /// Bytes. What is below the least that has an effect was accepted too.
+    coding_threshold: u32 = "coding-threshold";
+    coding_hot_percent: u32 = "coding-hot-memory";
     /// Bytes.
     proto_max_bulk_len: u64 = "proto-max-bulk-len";
     /// Bytes.

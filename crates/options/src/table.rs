@@ -1,7 +1,8 @@
 //! The table of options. Each row is the only place that knows its option.
 
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
+    CodingChoice, DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    TestDisk,
 };
 use crate::kind::OptionKind;
 use crate::parameter::{Parameter, Section};
@@ -488,6 +489,35 @@ const WORKING: &[Parameter] = &[
         "Minutes after which an unused key's counter falls by one. 0: it does not fall.",
     )
     .unit("minutes"),
+    Parameter::new(
+        Section::Memory,
+        "coding",
+        choice(CodingChoice::WORDS),
+        "off",
+        "`on`: long strings are kept as fragments, which take half the memory of whole ones where groups have three replicas. Each replica of \
+         a group keeps one fragment, and as many as make a majority make up the string. Until all replicas have what was written, it stays \
+         whole. It is the cluster's: the first node that brings `on` sets it, if nothing is set, and from then on `CONFIG SET` does. It begins \
+         once the cluster follows the rules for it, semantics version 9. `off`: what is kept as fragments becomes whole again, string by \
+         string, and takes the memory for that.",
+    )
+    .flag(),
+    Parameter::new(
+        Section::Memory,
+        "coding-threshold",
+        OptionKind::Memory { min: 0, max: 512 * MB },
+        "256",
+        "Length of the shortest string that is kept as fragments, with `coding`. Of shorter ones the fragments would save little. What is \
+         below 64 counts as 64. A group that keeps fragments follows a lower one, and a higher one it does not.",
+    ),
+    Parameter::new(
+        Section::Memory,
+        "coding-hot-memory",
+        integer(0, 100),
+        "5",
+        "How much whoever leads a group may keep whole of the strings that it could keep as fragments, with `coding`: in percent of the memory \
+         that a group takes on its node, on average. Those that are read most stay, and are answered without asking other nodes. 0: none.",
+    )
+    .unit("percent"),
     Parameter::new(
         Section::Limits,
         "proto-max-bulk-len",

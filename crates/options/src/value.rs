@@ -3,7 +3,8 @@
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{
-    DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor, TestDisk,
+    CodingChoice, DebugCommand, DurabilityChoice, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor,
+    TestDisk,
 };
 use crate::cron::CronSchedule;
 use crate::memory::human_bytes;
@@ -99,6 +100,7 @@ macro_rules! from_word {
     )+};
 }
 from_word!(
+    CodingChoice,
     MaxmemoryPolicy,
     LogFormat,
     LogLevel,

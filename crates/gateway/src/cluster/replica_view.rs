@@ -4,8 +4,8 @@ use super::Seats;
 use crate::context::Context;
 use consensus::Members;
 use ids::{Boot, GroupId, Incarnation, Monotonic, PartitionCount, PartitionId};
-use keyspace::TransactionCounts;
-use replica::{Member, Replica};
+use keyspace::{Keyspace, TransactionCounts};
+use replica::{CodingCounts, Member, Replica};
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -58,6 +58,16 @@ impl<'a> ReplicaView<'a> {
     /// Whether it would answer a read from its own state at this moment.
     pub fn has_lease(&self, now: Monotonic) -> bool {
         self.member().is_some_and(|member| member.may_read(now))
+    }
+
+    /// Its data.
+    pub fn keyspace(&self) -> &'a Keyspace {
+        self.replica.keyspace()
+    }
+
+    /// What it keeps as fragments.
+    pub fn coding_counts(&self) -> CodingCounts {
+        self.replica.coding_counts()
     }
 
     /// Whether it hosts a partition.

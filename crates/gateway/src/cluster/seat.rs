@@ -572,7 +572,7 @@ impl Seat {
         let Some(member) = replica.member() else {
             return now.after(QUIET_MAX);
         };
-        if member.has_own() || member.raft().has_ready() {
+        if member.has_own() || member.raft().has_ready() || replica.needs_ticks() {
             return now;
         }
         let timer = member.raft().next_timer().unwrap_or(Monotonic(u64::MAX));

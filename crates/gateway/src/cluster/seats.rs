@@ -35,7 +35,7 @@ use consensus::{Durability, RaftMessage};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, PeerWorker};
 use keyspace::{Keyspace, Operations, SCRUB_FORMAT};
 use mutations::Mutation;
-use peer_wire::{PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
+use peer_wire::{Coding, PeerMessage, Raft, ScrubHash, TransferAnswer, TransferChunk, TransferOutcome};
 use replica::{
     Batch, BatchOutcome, BatchResponse, Chunk, DiskAnswer, DiskRequest, Effects, Input, Member, Output,
     Replica, Sender, locks_of,
@@ -275,14 +275,11 @@ impl Seats {
 
     /// Another replica of a group says what its state is like.
     pub(crate) fn on_scrub(&mut self, cx: &mut Context, from: NodeId, scrub: &ScrubHash) {
-        let Some(index) = self.seated_as(cx, scrub.group, scrub.to) else {
+        let Some(index) = self.seated_for(cx, from, scrub.group, scrub.generation, (scrub.from, scrub.to))
+        else {
             return;
         };
-        // Each node speaks for its own replicas.
-        if !incarnations_on(cx, index, from).contains(&scrub.from) {
-            return;
-        }
-        if cx.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
+        if scrub.format != SCRUB_FORMAT {
             return;
         }
         let input = Input::Scrubbed {
@@ -290,6 +287,22 @@ impl Seats {
             scrubbed: scrub.scrubbed,
         };
         if let Some(effects) = self.step(cx, index, input) {
+            self.carry_out_effects(cx, index, effects);
+        }
+    }
+
+    /// Another replica of a group says something of fragments.
+    pub(crate) fn on_coding(&mut self, cx: &mut Context, from: NodeId, coding: Coding) {
+        let ends = (coding.from, coding.to);
+        let Some(index) = self.seated_for(cx, from, coding.group, coding.generation, ends) else {
+            return;
+        };
+        let input = Input::Coding {
+            from: coding.from,
+            message: coding.message,
+        };
+        if let Some(effects) = self.step(cx, index, input) {
+            cx.local.visits.touch(index);
             self.carry_out_effects(cx, index, effects);
         }
     }
@@ -304,6 +317,21 @@ impl Seats {
     fn seated_as(&self, cx: &Context, group: GroupId, incarnation: Incarnation) -> Option<usize> {
         let index = self.seated(cx, group)?;
         (self.seats[index].incarnation == Some(incarnation)).then_some(index)
+    }
+
+    /// The same, if it is in this generation of its group that the other replica, which is on that node, has said something to it. Each node
+    /// speaks for its own replicas.
+    fn seated_for(
+        &self,
+        cx: &Context,
+        node: NodeId,
+        group: GroupId,
+        generation: u64,
+        (from, to): (Incarnation, Incarnation),
+    ) -> Option<usize> {
+        let index = self.seated_as(cx, group, to)?;
+        let is_there = incarnations_on(cx, index, node).contains(&from);
+        (is_there && cx.layout_of(index).generation == generation).then_some(index)
     }
 
     /// Makes a seat what the layout says of it, of all groups in their order. Whether the group got its log by it.
@@ -445,6 +473,12 @@ impl Seats {
     /// Time passes for a group. Whether the layout was not followed yet: then it is tried again.
     pub(crate) fn tick(&mut self, cx: &mut Context, index: usize) -> bool {
         self.step(cx, index, Input::Tick);
+        // What it has to say to others leaves when the turn ends.
+        if cx.local.replicas[index].has_messages() {
+            cx.local.visits.touch(index);
+        }
+        // Reads may have what they have waited for.
+        cx.local.note_long_reads(index);
         let layout = cx.view.layout.clone().expect("the caller looked");
         let was_unsettled = self.seats[index].is_unsettled(&layout, &cx.local.replicas[index]);
         if was_unsettled {
@@ -619,6 +653,7 @@ impl Seats {
             was_installed,
             stopped,
             scrubbed,
+            coding,
             differing,
             is_undecided,
             is_unread,
@@ -699,6 +734,18 @@ impl Seats {
                     scrubbed,
                 };
                 cx.send_to_node(node, PeerMessage::Scrub(scrub));
+            }
+        }
+        for (to, message) in coding {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let coding = Coding {
+                    group,
+                    generation,
+                    from,
+                    to,
+                    message,
+                };
+                cx.send_to_node(node, PeerMessage::Coding(coding));
             }
         }
         for (to, response) in responses {

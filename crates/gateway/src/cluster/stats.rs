@@ -6,7 +6,7 @@ use super::seat::Seat;
 use super::seats::Seats;
 use crate::context::Context;
 use ids::{GroupId, Incarnation, NodeId};
-use replica::{MemberCounts, Replica};
+use replica::{CodingCounts, MemberCounts, Replica};
 use std::time::Duration;
 
 /// How often they are written down.
@@ -21,6 +21,8 @@ pub struct ClusterStats {
     pub up: Vec<NodeId>,
     /// What its replicas have done.
     pub counts: MemberCounts,
+    /// What they keep as fragments.
+    pub coding: CodingCounts,
     /// Batches that its gateway handed to leaders, here or elsewhere.
     pub batches: u64,
     /// Of these, the ones that had been handed to one before.
@@ -87,6 +89,7 @@ impl ClusterStats {
         };
         for (seat, replica) in seats.seats.iter().zip(&cx.local.replicas) {
             stats.counts += seat.counts(replica);
+            stats.coding += replica.coding_counts();
             let leader = known_leader(replica, layout.group(replica.group()));
             stats.groups.push(stats_of(seat, replica, layout.me, leader));
         }

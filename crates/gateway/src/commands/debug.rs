@@ -12,6 +12,9 @@ use std::time::Duration;
 const HELP: &[&str] = &[
     "CHANGE-REPL-ID",
     "    Accepted; there is no replication history to name anew.",
+    "CODING <key>",
+    "    Tell whether a string is kept as fragments where its group is led, and which",
+    "    replicas have which row.",
     "ERROR <text>",
     "    Answer this error.",
     "LOADAOF",

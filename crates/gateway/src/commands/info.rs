@@ -52,7 +52,7 @@ impl Section {
     const KEYSPACE: &'static str = "Keyspace";
 
     /// All of them, in the order in which they are shown.
-    const ALL: [Section; 14] = [
+    const ALL: [Section; 15] = [
         Section::new("Server", |report| report.server()),
         Section::new("Clients", |report| report.clients()),
         Section::new("Memory", |report| report.memory()),
@@ -67,6 +67,7 @@ impl Section {
         Section::long("Latencystats", |report| report.latency_stats()),
         Section::new("Cluster", |report| report.cluster()),
         Section::new("Chorale", |report| report.chorale()),
+        Section::new("Coding", |report| report.coding()),
         Section::new(Section::KEYSPACE, |report| report.keyspace()),
     ];
 
@@ -574,6 +575,26 @@ impl<'a> Report<'a> {
         self.sum("data_bytes", |worker| &worker.data_bytes);
         self.total("output_limit_closes");
         self.total("input_limit_closes");
+    }
+
+    fn coding(&mut self) {
+        let counts = self.shared.coding_counts();
+        self.field("coding_groups", counts.groups);
+        self.field("coding_groups_filling", counts.groups_filling);
+        self.field("coding_groups_stalled", counts.groups_stalled);
+        self.field("coding_lag", counts.lag_max);
+        self.field("coded_values", counts.tally.coded_values);
+        self.field("coded_value_bytes", counts.tally.coded_bytes);
+        self.field("coded_fragment_bytes", counts.tally.fragment_bytes);
+        self.field("coded_whole_values", counts.tally.whole_values);
+        self.field("coded_whole_bytes", counts.tally.whole_bytes);
+        self.field("coding_gathering", counts.gathering);
+        self.field("coding_gathered", counts.gathered);
+        self.field("coding_to_refill", counts.to_recode);
+        self.field("coding_refilled", counts.recoded);
+        self.field("coding_demoted", counts.demoted);
+        self.field("coding_damaged", counts.damaged);
+        self.field("coding_lacking", counts.lacking);
     }
 
     fn keyspace(&mut self) {

@@ -224,6 +224,7 @@ impl Coordinator {
             let records = match step {
                 PartitionCopyStep::More(records) => records,
                 // There is one piece at least: the target has to know of it.
+                PartitionCopyStep::NotYet => return,
                 PartitionCopyStep::Ready if is_first => Vec::new(),
                 PartitionCopyStep::Ready if *outstanding > 0 => return,
                 PartitionCopyStep::Ready => return self.leave(cx),
