@@ -62,7 +62,7 @@ simulated.
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
---no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves and --no-unlike.";
+--no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves, --no-coding and --no-unlike.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -154,6 +154,12 @@ fn command() -> Command {
             Arg::new("no-partition-moves")
                 .long("no-partition-moves")
                 .help("Draws no partitions that move from one group to another: half of the seeds have some")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-coding")
+                .long("no-coding")
+                .help("Draws no values that are kept as fragments: one seed in three has some")
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -270,6 +276,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             growths: !matches.get_flag("no-growth"),
             permits: !matches.get_flag("no-may-stop"),
             partition_moves: !matches.get_flag("no-partition-moves"),
+            coding: !matches.get_flag("no-coding"),
             durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

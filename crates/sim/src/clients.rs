@@ -96,12 +96,13 @@ impl Clients {
     pub(crate) fn new(seed: u64, swarm: &Swarm) -> Clients {
         let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
         let processes = swarm.clients as u32;
+        let pads = swarm.shape.coding.is_some();
         Clients {
             clients: (0..processes)
                 .map(|number| Client::new(Process(number)))
                 .collect(),
-            single_keys: SingleKeys::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64())),
-            transactions: TxnHistory::new(swarm.mix.clone()),
+            single_keys: SingleKeys::new(swarm.keys, swarm.reads, pads, Prng::new(prng.next_u64())),
+            transactions: TxnHistory::new(swarm.mix.clone(), pads),
             processes,
             prng,
         }
@@ -118,6 +119,9 @@ impl Clients {
             left.requests
                 .extend(writes.iter().skip(number).step_by(all).cloned());
             left.requests.extend(self.single_keys.reads());
+            if number == 0 {
+                left.requests.extend(self.single_keys.reads_of_relics());
+            }
             let transactions = &mut self.transactions;
             if transactions.share() > 0 {
                 left.tasks
@@ -235,13 +239,22 @@ impl Clients {
             let Doing::Requests(waiting) = &mut client.doing else {
                 return Ok(());
             };
-            let Some(&(ticket, _, call)) = waiting.front() else {
+            let Some((ticket, key, call)) = waiting.front() else {
                 return Ok(());
             };
-            let Some((answer, length)) = workloads::answer(call, &client.received)? else {
+            let (ticket, call) = (*ticket, *call);
+            let Some((answer, length)) = workloads::answer(key, call, &client.received)? else {
                 return Ok(());
             };
+            let is_relic = self.single_keys.relic_answered(key, &answer)?;
+            let tells_loss = workloads::tells_loss(&client.received[..length]);
             client.received.drain(..length);
+            if is_relic && (tells_loss || !matches!(answer, Answer::Unknown | Answer::Refused)) {
+                // That is all that is to be known of it.
+                waiting.pop_front();
+                client.waits_since = now;
+                continue;
+            }
             let asked = waiting.pop_front().map(|(_, key, _)| key);
             // In the calm nothing stays undone.
             if let (Answer::Unknown | Answer::Refused, Some(left)) = (&answer, &mut client.left) {

@@ -18,6 +18,7 @@
 //! What is absent: secrets, settings of the whole cluster.
 
 mod checks;
+mod coded;
 mod disk;
 mod frame;
 mod links;
@@ -31,6 +32,8 @@ mod worker;
 use crate::clock::{Clock, lent};
 use crate::node::{Bootstrap, Input, Output};
 pub(crate) use checks::{Checks, check_at_rest};
+pub use coded::Coded;
+pub(crate) use coded::check_coded;
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage, Notice, Pace,
@@ -43,9 +46,10 @@ use ids::{
     Boot, ClusterId, DurabilityMode, GroupCount, GroupId, Groups, Incarnation, Monotonic, NodeId,
     PartitionCount, Prng, SemanticsVersion, Token, UnixMillis,
 };
+use keyspace::GroupCode;
 use links::{Event, Known, Links};
 use mutations::Mutation;
-pub(crate) use operator::{Order, Whim};
+pub(crate) use operator::{CodingOrder, Order, Whim};
 use peer_wire::hello::Secret;
 use serving::{Making, Report, Serving, Work};
 use std::cell::Cell;
@@ -91,6 +95,9 @@ pub(crate) struct FullNode {
     /// How many any process has, if they have different numbers.
     most: u8,
     piece_bytes: usize,
+    /// How much whoever leads may keep whole, where values may be kept as fragments; and whether they are to be.
+    hot_percent: Option<u32>,
+    coding: CodingOrder,
     change: ModeChange,
     /// The modes that operators may order.
     modes: &'static [DurabilityMode],
@@ -208,6 +215,8 @@ pub(crate) struct Holding {
     pub(crate) members: Option<Members>,
     /// Whether its log holds a change of these that may be carried out, or may not.
     pub(crate) has_change_ahead: bool,
+    /// Of a group that has values which are kept as fragments, by which code, and whether this replica has its rows.
+    pub(crate) coded: Option<(GroupCode, bool)>,
 }
 
 impl FullNode {
@@ -230,9 +239,21 @@ impl FullNode {
             self.meta.propose(*command);
             return;
         }
+        if let Input::Order(Order::Coding(coding)) = input {
+            return self.set_coding(coding);
+        }
         match &mut self.stage {
             Stage::Serving(serving) => serve(serving, input),
             Stage::Starting(..) => self.start_on(input, out),
+        }
+    }
+
+    fn set_coding(&mut self, coding: CodingOrder) {
+        if coding.number > self.coding.number {
+            self.coding = coding;
+            if let Stage::Serving(serving) = &self.stage {
+                serving.set_coding(coding.is_on);
+            }
         }
     }
 
@@ -626,6 +647,7 @@ impl FullNode {
             workers: self.workers,
             most: self.most,
             piece_bytes: self.piece_bytes,
+            coding: self.hot_percent.map(|percent| (self.coding.is_on, percent)),
             prng: &mut self.prng,
         });
         for (worker, disk) in serving.workers.iter_mut().zip(disks) {
@@ -699,6 +721,8 @@ impl FullNode {
                     has_change_ahead: replica_view
                         .member()
                         .is_some_and(|member| member.raft().has_change_ahead()),
+                    coded: coded::code_in_use(replica_view.keyspace())
+                        .map(|code| (code, replica_view.coding_counts().groups_filling == 0)),
                 });
                 holdings.collect()
             }
@@ -719,6 +743,7 @@ impl FullNode {
             incarnation,
             members: Some(members.clone()),
             has_change_ahead: self.meta.has_change_ahead() || self.has_voter_to_let_go(),
+            coded: None,
         })
     }
 
@@ -736,6 +761,11 @@ fn holding(kept: &HandoverImage) -> Holding {
         incarnation: kept.incarnation,
         members: kept.rest.as_ref().map(|(point, _)| point.members.clone()),
         has_change_ahead: false,
+        coded: kept
+            .keyspace
+            .as_ref()
+            .and_then(coded::code_in_use)
+            .map(|code| (code, true)),
     }
 }
 
@@ -747,7 +777,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Stop | Order::Propose(_)) => {}
+        Input::Timer | Input::Order(Order::Stop | Order::Propose(_) | Order::Coding(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -831,8 +861,12 @@ fn describe(replica_view: &ReplicaView<'_>) -> String {
         outgoing => format!(" from {}", list(outgoing)),
     };
     let part = if member.leads() { "leads" } else { "in" };
+    let code = match replica_view.keyspace().code() {
+        Some(code) => format!(" {}", coded::describe(code, replica_view)),
+        None => String::new(),
+    };
     format!(
-        "{me} {part} group {group} of {}{learners}{outgoing}",
+        "{me} {part} group {group} of {}{learners}{outgoing}{code}",
         list(&members.voters)
     )
 }
@@ -956,6 +990,8 @@ impl FullNode {
             workers,
             most,
             piece_bytes: bootstrap.piece_bytes,
+            hot_percent: bootstrap.shape.coding,
+            coding: bootstrap.coding,
             change: ModeChange::new(found.mode),
             modes: bootstrap.shape.modes(),
             prng,

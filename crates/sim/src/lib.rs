@@ -17,6 +17,7 @@ mod clock;
 mod full_node;
 mod network;
 mod node;
+mod padding;
 mod reply;
 mod scale;
 mod seed;
@@ -25,7 +26,7 @@ mod trace;
 mod workloads;
 mod world;
 
-pub use full_node::given_up;
+pub use full_node::{Coded, given_up};
 pub use node::Shape;
 pub use scale::{SCALE_NODES_MAX, SCALE_NODES_MIN, ScaleReport, SizeReport, StepReport, scale, simulate};
 pub use seed::{Failure, Options, Summary, run};

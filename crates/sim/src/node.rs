@@ -10,7 +10,7 @@
 //! A node is a value. It has no thread, socket or clock: what it is told is all it knows, and the same inputs give the same
 //! outputs.
 
-use crate::full_node::{Frame, Left, Order};
+use crate::full_node::{CodingOrder, Frame, Left, Order};
 use ids::{DurabilityMode, NodeId, Prng};
 
 /// A client's connection: never used again.
@@ -88,6 +88,8 @@ pub(crate) struct Bootstrap<'a> {
     pub(crate) seed: u64,
     /// How the cluster is made.
     pub(crate) shape: &'a Shape,
+    /// What is set at present, and by which change.
+    pub(crate) coding: CodingOrder,
     /// Bytes of one piece of a long operation, on nodes where little is long.
     pub(crate) piece_bytes: usize,
 }
@@ -119,6 +121,9 @@ pub struct Shape {
     pub has_late_zones: bool,
     /// Whether groups are added for nodes that come, and partitions move to them.
     pub splits: bool,
+    /// Whether nodes may keep values as fragments: how much of them whoever leads a group may keep whole, in percent. Nothing where values
+    /// are whole from beginning to end.
+    pub coding: Option<u32>,
 }
 
 impl Shape {

@@ -1,6 +1,6 @@
 //! How far it is: a bar where somebody looks, nothing where nobody does.
 
-use sim::Summary;
+use sim::{Coded, Summary};
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ struct Counts {
     seeds: u64,
     events: u64,
     calls: u64,
+    coded: Coded,
     shown: Option<Instant>,
 }
 
@@ -40,6 +41,7 @@ impl Progress {
         counts.seeds += 1;
         counts.events += summary.events;
         counts.calls += summary.calls as u64;
+        counts.coded.add(summary.coded);
         if self.is_shown && counts.shown.is_none_or(|shown| shown.elapsed() >= EVERY) {
             counts.shown = Some(Instant::now());
             let filled = (counts.seeds * WIDTH / self.total) as usize;
@@ -67,10 +69,11 @@ impl Progress {
     pub(crate) fn summary(&self, time: Duration) -> String {
         let counts = self.counts.lock().expect("nobody panics while he holds it");
         format!(
-            "{} seeds, {} events, {} requests in {:.1} s: nothing found",
+            "{} seeds, {} events, {} requests, {} in {:.1} s: nothing found",
             counts.seeds,
             counts.events,
             counts.calls,
+            counts.coded,
             time.as_secs_f64()
         )
     }

@@ -1,5 +1,6 @@
 //! Requests as bytes, and replies as values.
 
+use crate::padding::number_of;
 use resp::{parse_array_header, skip_value};
 use std::collections::BTreeSet;
 
@@ -33,7 +34,7 @@ impl Reply {
     pub(crate) fn number(&self) -> Option<i64> {
         match self {
             Reply::Number(number) => Some(*number),
-            Reply::Text(text) => text.parse().ok(),
+            Reply::Text(text) => number_of(text),
             _ => None,
         }
     }

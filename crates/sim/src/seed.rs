@@ -1,6 +1,7 @@
 //! One seed, from the draw to the verdict.
 
 use crate::clients::Clients;
+use crate::full_node::Coded;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::world::World;
@@ -46,6 +47,8 @@ pub struct Options {
     pub permits: bool,
     /// Whether a seed may draw partitions that move between groups.
     pub partition_moves: bool,
+    /// Whether a seed may draw values that are kept as fragments.
+    pub coding: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -68,6 +71,7 @@ impl Default for Options {
             growths: true,
             permits: true,
             partition_moves: true,
+            coding: true,
             durability: Vec::new(),
         }
     }
@@ -80,6 +84,8 @@ pub struct Summary {
     pub events: u64,
     /// Requests of clients.
     pub calls: usize,
+    /// What was kept as fragments, by the processes that were there at the end and those that had ended.
+    pub coded: Coded,
     /// A number that follows from everything that happened: two runs of one seed must agree.
     pub fingerprint: u64,
 }
@@ -127,6 +133,7 @@ impl Failure {
         } else {
             " --no-partition-moves"
         };
+        let coding = if self.options.coding { "" } else { " --no-coding" };
         let unlike = if self.options.unlike { "" } else { " --no-unlike" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
@@ -139,7 +146,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{partition_moves}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{partition_moves}{coding}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),
@@ -195,10 +202,11 @@ fn attempt(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Atte
     let result = catch_panic(run).unwrap_or_else(Err);
     mutations::plant(None);
     let (calls, judged, history) = clients.check();
-    let result = result.and_then(|(events, fingerprint)| {
+    let result = result.and_then(|(events, fingerprint, coded)| {
         judged.map(|()| Summary {
             events,
             calls,
+            coded,
             fingerprint,
         })
     });

@@ -106,6 +106,8 @@ pub struct Swarm {
     pub changes: u64,
     /// Zones of which all processes are killed at once, or that hear nothing of others for a while.
     pub zone_losses: u64,
+    /// Times a minute that an operator has nodes keep values as fragments, or not any more.
+    pub code_changes: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -160,11 +162,12 @@ pub(crate) enum Fault {
     Grow,
     MayStop,
     PartitionMove,
+    Coding,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 27] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 28] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -193,6 +196,7 @@ impl Swarm {
             (Fault::OldDisk, self.old_disks),
             (Fault::PartitionMove, self.partition_moves),
             (Fault::Grow, self.growths),
+            (Fault::Coding, self.code_changes),
         ]
     }
 
@@ -306,6 +310,7 @@ impl Swarm {
         }
         swarm.shape.splits = may_move && swarm.growths > 0;
         swarm.draw_mishaps(seed, options);
+        swarm.draw_coding(seed, options);
         match mutation {
             // Nodes are emptied and filled again all the time.
             Some(Mutation::LastVoterDrained) => {
@@ -615,6 +620,21 @@ impl Swarm {
         self.zone_losses = often(&mut prng, 12, 40);
     }
 
+    /// Values as fragments. What is drawn for them changes nothing else.
+    fn draw_coding(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x434f_4449_4e47_0012);
+        let may_be = options.coding && options.mutation.is_none() && self.shape.nodes >= 3;
+        if !may_be || prng.below(3) > 0 {
+            return;
+        }
+        self.shape.coding = Some([0, 5][prng.below(2) as usize]);
+        self.code_changes = match prng.below(2) {
+            0 => 0,
+            _ => 6 + prng.below(40),
+        };
+        self.mix.draw_strings(&mut prng);
+    }
+
     /// Bytes of one piece of a long operation, on nodes where little is long: so many that an operation on every key is through
     /// within the deadline of its transaction, also where a round takes long. And where partitions move, that what is left of one is
     /// through while it is locked, which is for three seconds at most.
@@ -652,6 +672,7 @@ impl Swarm {
                 zones: String::new(),
                 has_late_zones: false,
                 splits: false,
+                coding: None,
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -696,6 +717,7 @@ impl Swarm {
             old_disks: 0,
             changes: 0,
             zone_losses: 0,
+            code_changes: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
@@ -707,7 +729,7 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{}; {} nodes of {} workers{}{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{}; {} nodes of {} workers{}{}{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.mode().name(),
             shape.nodes,
             if shape.unlike.is_empty() {
@@ -722,6 +744,10 @@ impl fmt::Display for Swarm {
             },
             if shape.zones.is_empty() { "" } else { " in zones " },
             shape.zones,
+            match shape.coding {
+                Some(percent) => format!(", values as fragments with {percent} % hot"),
+                None => String::new(),
+            },
             self.late,
             shape.groups,
             shape.replicas,

@@ -25,10 +25,12 @@ mod registers;
 mod ring;
 mod scripts;
 mod single_keys;
+mod strings;
 
 pub(crate) use mix::Mix;
-pub(crate) use single_keys::{SingleKeys, answer};
+pub(crate) use single_keys::{SingleKeys, answer, tells_loss};
 
+use crate::padding::{number_of, pad};
 use crate::reply::{Reply, encode, parse};
 use accounts::Accounts;
 use banner::Banner;
@@ -43,6 +45,7 @@ use named::Named;
 use ring::Ring;
 use scripts::Scripts;
 use std::fmt::{Debug, Display};
+use strings::Strings;
 
 /// A command's words.
 macro_rules! command {
@@ -318,9 +321,9 @@ impl Running {
             match (at, reply) {
                 (0, Reply::Text(text)) if text == "OK" => {}
                 (1.., Reply::Text(text)) => {
-                    let number = text.parse();
+                    let number = number_of(text);
                     self.seen
-                        .push(number.map_err(|_| unexpected(&self.task, replies))?);
+                        .push(number.ok_or_else(|| unexpected(&self.task, replies))?);
                 }
                 (1.., Reply::Nil) => return Ok(false),
                 (_, Reply::Error(error)) if outcome_of(error).is_some() => return Ok(false),
@@ -335,7 +338,9 @@ impl Running {
 fn outcome_of(error: &str) -> Option<Outcome> {
     match error.split(' ').next()? {
         "UNKNOWN" => Some(Outcome::Unknown),
-        "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" | "MISCONF" => Some(Outcome::Aborted),
+        "TRYAGAIN" | "LOST" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" | "MISCONF" => {
+            Some(Outcome::Aborted)
+        }
         // A node's clock may be far off.
         "ERR" if error.starts_with("ERR the time in this request id") => Some(Outcome::Aborted),
         "ERR" if ["ERR insufficient balance", "ERR no such key"].contains(&error) => Some(Outcome::Aborted),
@@ -367,12 +372,14 @@ macro_rules! workloads {
         /// What clients saw of their transactions.
         pub(crate) struct TxnHistory {
             mix: Mix,
+            /// Whether numbers are made long where strings hold them.
+            pads: bool,
             $($field: $Workload),+
         }
 
         impl TxnHistory {
-            pub(crate) fn new(mix: Mix) -> TxnHistory {
-                TxnHistory { mix, $($field: $Workload::default()),+ }
+            pub(crate) fn new(mix: Mix, pads: bool) -> TxnHistory {
+                TxnHistory { mix, pads, $($field: $Workload::default()),+ }
             }
 
             fn draw(&mut self, workload: usize, draw: &mut Draw<'_>) -> Task {
@@ -439,6 +446,7 @@ workloads! {
     named: Named,
     jobs: Jobs,
     scripts: Scripts,
+    strings: Strings,
 }
 
 impl TxnHistory {
@@ -474,7 +482,10 @@ impl TxnHistory {
         (running, bytes)
     }
 
-    fn send(&mut self, running: &mut Running, step: Step, now: u64) -> Vec<u8> {
+    fn send(&mut self, running: &mut Running, mut step: Step, now: u64) -> Vec<u8> {
+        if self.pads {
+            step.commands.iter_mut().for_each(|words| pad(words));
+        }
         running.wanted = step.commands.len();
         if step.part != Part::Looks {
             let mut sent = Sent {

@@ -15,7 +15,10 @@ mod wires;
 
 use crate::clients::Clients;
 use crate::clock::{Clock, MILLIS, NodeClock, SECONDS};
-use crate::full_node::{Checks, Fate, Frame, FullNode, Killed, Left, Order, check_at_rest, describe_piece};
+use crate::full_node::{
+    Checks, Coded, CodingOrder, Fate, Frame, FullNode, Killed, Left, Order, check_at_rest, check_coded,
+    describe_piece,
+};
 use crate::network::Network;
 use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
@@ -40,6 +43,9 @@ const REST: u64 = SECONDS;
 const REST_MAX: u64 = 20 * SECONDS;
 /// How much longer partitions may move to groups that were added.
 const GROWTH_MAX: u64 = 60 * SECONDS;
+/// How much longer a group may take until it has the code for its replicas: it is given another one only after 15 seconds with another
+/// number of them, and makes all values whole before.
+const CODE_MAX: u64 = 30 * SECONDS;
 /// How long it takes others at most to hear that a process has ended.
 const END_HEARD_MAX: u64 = 2 * MILLIS;
 /// How late frames of the storm come in the calm.
@@ -133,6 +139,10 @@ pub(crate) struct World<'a> {
     phase: Phase,
     count: u64,
     fingerprint: u64,
+    /// What is set at nodes, or on its way to them.
+    coding: CodingOrder,
+    /// What processes kept as fragments that have ended.
+    coded: Coded,
 }
 
 impl<'a> World<'a> {
@@ -173,14 +183,19 @@ impl<'a> World<'a> {
             phase: Phase::Forming,
             count: 0,
             fingerprint: seed,
+            coding: CodingOrder {
+                is_on: swarm.shape.coding.is_some(),
+                number: 0,
+            },
+            coded: Coded::default(),
         }
     }
 
-    /// Runs it to its end: how many events there were, and the fingerprint.
+    /// Runs it to its end: how many events there were, the fingerprint, and what was kept as fragments.
     ///
     /// # Errors
     /// What went wrong.
-    pub(crate) fn run(mut self) -> Result<(u64, u64), String> {
+    pub(crate) fn run(mut self) -> Result<(u64, u64, Coded), String> {
         for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
@@ -206,7 +221,10 @@ impl<'a> World<'a> {
             self.happen(event)?;
         }
         self.note(|| "at rest".to_owned());
-        Ok((self.count, self.fingerprint))
+        for node in running(&self.machines).into_iter().flatten() {
+            self.coded.add(node.coded());
+        }
+        Ok((self.count, self.fingerprint, self.coded))
     }
 
     /// As soon as the cluster has formed, clients come, and faults.
@@ -421,6 +439,7 @@ impl<'a> World<'a> {
             founds: index == 0 && self.phase == Phase::Forming,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
+            coding: self.coding,
             piece_bytes: self.swarm.piece_bytes(),
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
@@ -605,6 +624,7 @@ impl<'a> World<'a> {
             return;
         };
         let line = node.describe();
+        self.coded.add(node.coded());
         machine.left = match end {
             End::InOrder => {
                 let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
@@ -654,7 +674,12 @@ impl<'a> World<'a> {
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
-        match check_at_rest(&running, self.gone()) {
+        // Where groups have lost their majorities, so have values.
+        let may_lack = self.swarm.ruins > 0 || self.swarm.blackouts > 0;
+        let coding = self.swarm.shape.coding.map(|_| self.coding.is_on);
+        let rests =
+            check_at_rest(&running, self.gone()).and_then(|()| check_coded(&running, coding, may_lack));
+        match rests {
             Ok(()) => self.phase = Phase::Over,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.after(REST, Event::Rest(until)),
@@ -741,6 +766,10 @@ impl<'a> World<'a> {
             }
         }
         self.machines.iter_mut().for_each(Machine::heal_disk);
+        if self.swarm.code_changes > 0 {
+            let is_on = self.prng.below(4) > 0;
+            self.set_coding(is_on);
+        }
         self.clients.give_requests(CALM_REQUESTS);
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {

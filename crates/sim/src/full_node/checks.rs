@@ -15,6 +15,7 @@
 //! 12. A group of three voters or more does not come to have fewer by letting one go that has its memory.
 //! 13. A replica that comes back under its name has what it had acknowledged, or knows up to where it had.
 
+use super::coded::are_made_up_of;
 use super::synced::SyncedPlaces;
 use super::{FullNode, Holding};
 use crate::node::Shape;
@@ -120,6 +121,9 @@ impl Checks {
         let groups = groups.map(|group| GroupRef::Data(ids::GroupId::new(group)));
         groups.chain([GroupRef::Meta]).all(|group| {
             let here = || holdings.iter().filter(|holding| holding.group == group);
+            if !are_made_up_of(&here().collect::<Vec<_>>()) {
+                return false;
+            }
             let held: BTreeSet<Incarnation> = here().map(|holding| holding.incarnation).collect();
             let is_majority = |voters: &[Incarnation]| {
                 let there = voters.iter().filter(|voter| held.contains(voter)).count();

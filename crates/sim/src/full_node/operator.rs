@@ -17,6 +17,16 @@ pub(crate) enum Order {
     Stop,
     /// The meta group is to carry this out.
     Propose(Box<MetaCommand>),
+    /// Values are to be kept as fragments, or not.
+    Coding(CodingOrder),
+}
+
+/// Whether values are to be kept as fragments. It is set at each node, and comes to each at another time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CodingOrder {
+    pub(crate) is_on: bool,
+    /// Of two the higher one is later, whichever comes first.
+    pub(crate) number: u64,
 }
 
 impl Order {
@@ -30,7 +40,11 @@ impl Order {
                 } => nodes.clone(),
                 _ => Vec::new(),
             },
-            Order::Transfer(..) | Order::MovePartition(..) | Order::Cut(..) | Order::Stop => Vec::new(),
+            Order::Transfer(..)
+            | Order::MovePartition(..)
+            | Order::Cut(..)
+            | Order::Stop
+            | Order::Coding(_) => Vec::new(),
         }
     }
 
@@ -41,7 +55,11 @@ impl Order {
                 MetaCommand::Replace { boot, .. } => Some(boot),
                 _ => None,
             },
-            Order::Transfer(..) | Order::MovePartition(..) | Order::Cut(..) | Order::Stop => None,
+            Order::Transfer(..)
+            | Order::MovePartition(..)
+            | Order::Cut(..)
+            | Order::Stop
+            | Order::Coding(_) => None,
         }
     }
 }

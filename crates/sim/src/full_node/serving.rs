@@ -96,6 +96,8 @@ pub(crate) struct Making<'a> {
     pub(crate) most: u8,
     /// Bytes of one piece of a long operation, on nodes where little is long.
     pub(crate) piece_bytes: usize,
+    /// Where values may be kept as fragments, whether they are to be, and how much whoever leads may keep whole, in percent.
+    pub(crate) coding: Option<(bool, u32)>,
     pub(crate) prng: &'a mut Prng,
 }
 
@@ -132,12 +134,22 @@ impl Serving {
             workers,
             most,
             piece_bytes,
+            coding,
             prng,
         } = making;
         // How states are paced is drawn below: what a link has room for is the network's to say.
         let mut settings = Settings::default();
         let unbounded = settings.set_all(&[(b"move-bandwidth", b"0")]);
         unbounded.expect("0 is allowed");
+        if let Some((is_on, percent)) = coding {
+            let threshold = keyspace::THRESHOLD_MIN.to_string();
+            let set = settings.set_all(&[
+                (b"coding", on_or_off(is_on)),
+                (b"coding-threshold", threshold.as_bytes()),
+                (b"coding-hot-memory", percent.to_string().as_bytes()),
+            ]);
+            set.expect("all of it is allowed");
+        }
         let mut shared = Shared::new(boot, "run".into(), 0, 6379, groups, workers, settings);
         shared.cluster_port = Some(7379);
         shared.hooks = Hooks {
@@ -188,6 +200,12 @@ impl Serving {
             backlog_max: [0, BACKLOG_MAX][prng.below(2) as usize],
             prng: Prng::new(prng.next_u64()),
         }
+    }
+
+    /// Has values be kept as fragments, or not any more.
+    pub(crate) fn set_coding(&self, is_on: bool) {
+        let set = self.shared.set_settings(&[(b"coding", on_or_off(is_on))]);
+        set.expect("it is allowed");
     }
 
     /// Tells clients of a version of the cluster; where the others are then.
@@ -450,5 +468,12 @@ impl Serving {
         gateways
             .flat_map(|gateway| gateway.into_handover_images(lent()).0)
             .collect()
+    }
+}
+
+fn on_or_off(is_on: bool) -> &'static [u8] {
+    match is_on {
+        true => b"on",
+        false => b"off",
     }
 }

@@ -3,7 +3,7 @@
 use ids::Prng;
 
 /// Kinds of transactions.
-pub(crate) const WORKLOADS: usize = 10;
+pub(crate) const WORKLOADS: usize = 11;
 /// Keys of each workload at most: those of a ring.
 const KEYS_MAX: u64 = 6;
 
@@ -33,37 +33,37 @@ impl Mix {
 
     /// Of many workloads, on few keys.
     pub(crate) fn busy(reads: u64) -> Mix {
-        Mix::often(reads, [2, 1, 1, 3, 1, 0, 0, 0, 0, 0])
+        Mix::often(reads, [2, 1, 1, 3, 1, 0, 0, 0, 0, 0, 0])
     }
 
     /// Of the whole keyspace alone.
     pub(crate) fn whole(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0])
+        Mix::often(reads, [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0])
     }
 
     /// Of elements alone: no key of them stays for long.
     pub(crate) fn elements(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+        Mix::often(reads, [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0])
     }
 
     /// Of named requests alone.
     pub(crate) fn named() -> Mix {
-        Mix::often(0, [0, 0, 0, 0, 0, 0, 0, 1, 0, 0])
+        Mix::often(0, [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0])
     }
 
     /// Of jobs alone.
     pub(crate) fn jobs(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 0, 0, 0, 0, 0, 1, 0])
+        Mix::often(reads, [0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0])
     }
 
     /// Of scripts alone.
     pub(crate) fn scripts(reads: u64) -> Mix {
-        Mix::often(reads, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
+        Mix::often(reads, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0])
     }
 
     pub(crate) fn draw(prng: &mut Prng) -> Mix {
         let mut weights = [0; WORKLOADS];
-        let [others @ .., _, _] = &mut weights;
+        let [others @ .., _, _, _] = &mut weights;
         others.fill_with(|| [0, 1, 1, 4][prng.below(4) as usize]);
         // While one over a whole database is under way, all others wait.
         others[5] = others[5].min(1);
@@ -77,13 +77,18 @@ impl Mix {
             weights,
         };
         // What is drawn for jobs changes nothing else.
-        mix.weights[WORKLOADS - 2] = [0, 0, 1, 4][prng.below(4) as usize];
+        mix.weights[WORKLOADS - 3] = [0, 0, 1, 4][prng.below(4) as usize];
         mix
     }
 
     /// Whether scripts are among the transactions, and how many.
     pub(crate) fn draw_scripts(&mut self, prng: &mut Prng) {
-        self.weights[WORKLOADS - 1] = [0, 0, 1, 4][prng.below(4) as usize];
+        self.weights[WORKLOADS - 2] = [0, 0, 1, 4][prng.below(4) as usize];
+    }
+
+    /// How many of the transactions need the bytes of strings.
+    pub(crate) fn draw_strings(&mut self, prng: &mut Prng) {
+        self.weights[WORKLOADS - 1] = [1, 4, 8][prng.below(3) as usize];
     }
 
     /// Which workload comes next.

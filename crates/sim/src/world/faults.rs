@@ -3,7 +3,7 @@
 use super::machine::running;
 use super::{End, Event, RECOVERY, World};
 use crate::clock::{MILLIS, SECONDS};
-use crate::full_node::{FullNode, Killed, Left, Order, Whim};
+use crate::full_node::{CodingOrder, FullNode, Killed, Left, Order, Whim};
 use crate::node::Input;
 use crate::swarm::Fault;
 use ids::{DurabilityMode, Prng};
@@ -127,6 +127,7 @@ impl World<'_> {
             Fault::Hang => self.plan_disk(node, storage::Fault::Hangs),
             Fault::OldDisk => self.old_disk(node),
             Fault::Zone => self.zone(node),
+            Fault::Coding => self.set_coding(!self.coding.is_on),
         }
         Ok(())
     }
@@ -314,6 +315,19 @@ impl World<'_> {
         let orders = FullNode::orders(&running, whim, &mut self.prng);
         self.note(|| format!("operator: {whim:?}"));
         self.deliver(orders);
+    }
+
+    /// An operator has all nodes keep values as fragments from here on, or not any more.
+    pub(super) fn set_coding(&mut self, is_on: bool) {
+        self.coding = CodingOrder {
+            is_on,
+            number: self.coding.number + 1,
+        };
+        self.note(|| format!("operator: coding {}", if is_on { "on" } else { "off" }));
+        for node in 0..self.machines.len() {
+            let delay = MILLIS + self.prng.below(200 * MILLIS);
+            self.after(delay, Event::Order(node, Order::Coding(self.coding)));
+        }
     }
 
     fn break_link(&mut self, node: usize, peer: usize, until: u64) {

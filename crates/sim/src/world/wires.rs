@@ -1,7 +1,7 @@
 //! Connections of clients, from the network's side: what is on its way in them, and who waits how long.
 
 use super::machine::running;
-use super::{ANSWER_MAX, Event, GROWTH_MAX, Phase, REST, REST_MAX, World};
+use super::{ANSWER_MAX, CODE_MAX, Event, GROWTH_MAX, Phase, REST, REST_MAX, World};
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::full_node::{FullNode, check_at_rest};
 use crate::node::{Connection, Input};
@@ -128,7 +128,12 @@ impl World<'_> {
             if self.clients.are_done() && matches!(self.phase, Phase::Calm { .. }) {
                 self.phase = Phase::Rest;
                 let growth = if self.swarm.shape.splits { GROWTH_MAX } else { 0 };
-                self.after(REST, Event::Rest(self.now + REST_MAX + growth));
+                let code = if self.swarm.shape.coding.is_some() {
+                    CODE_MAX
+                } else {
+                    0
+                };
+                self.after(REST, Event::Rest(self.now + REST_MAX + growth + code));
             }
             return Ok(());
         }

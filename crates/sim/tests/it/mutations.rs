@@ -395,9 +395,30 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::FragmentChecksumIgnored,
     Mutation::FragmentsMixed,
     Mutation::RowCountedTwice,
-    // The same of what they may demote: `crates/consensus/tests/it/watermark.rs`.
+    // What is said of holders of rows and counts, which takes one that is away or new just then: `crates/replica/src/member/fragments.rs`.
     Mutation::FormerHolderCounts,
     Mutation::DemotedAtMajority,
+    Mutation::EarlierRowsCount,
+    Mutation::SilentHolderCounts,
+    // What members do with it: `crates/replica/tests/it/fragments.rs`.
+    Mutation::RowInEarly,
+    Mutation::RefillLeftOut,
+    Mutation::PiecesNotAwaited,
+    Mutation::NeededGoes,
+    Mutation::CondemnedGoes,
+    Mutation::CodeChangedEarly,
+    Mutation::OwnRowsLost,
+    Mutation::HolderLeavesEarly,
+    // And of state in which they are: `crates/keyspace/tests/it/coded.rs`.
+    Mutation::FormIsHashed,
+    Mutation::SettledAboveWatermark,
+    Mutation::RefillNotChecked,
+    Mutation::OldRefillTaken,
+    Mutation::SettledForgotten,
+    Mutation::LockedIsSettled,
+    Mutation::NewerIgnored,
+    // The same of partitions that move: `crates/keyspace/tests/it/moves.rs`.
+    Mutation::ArrivalsNotHeld,
 ];
 
 #[test]

@@ -5,7 +5,7 @@ use mutations::Mutation;
 use sim::{Options, Swarm};
 
 /// As these seeds were drawn when they found something: without losses of majorities, without damage, without zones, without scripts,
-/// and without nodes that leave.
+/// without nodes that leave, and without values that are kept as fragments.
 fn of_any() -> Options {
     Options {
         ruins: false,
@@ -14,6 +14,13 @@ fn of_any() -> Options {
         zones: false,
         scripts: false,
         drains: false,
+        ..without_coding()
+    }
+}
+
+fn without_coding() -> Options {
+    Options {
+        coding: false,
         ..Options::default()
     }
 }
@@ -44,17 +51,30 @@ fn find_nothing(seeds: impl IntoIterator<Item = u64>, options: &Options) {
 #[test]
 fn what_was_found_is_not_found_again() {
     // A client was served by one worker while another one tried for it, as its key might have moved: it was answered twice.
-    find_nothing([4_926], &Options::default());
+    find_nothing([4_926], &without_coding());
     // A process followed on another one at once, and others heard only then that this had ended: its links went one way, for ever.
-    find_nothing([1_000_092], &Options::default());
+    find_nothing([1_000_092], &without_coding());
     // A worker was called that there is none of, by one that its node was just calling: the link went one way, for ever.
-    find_nothing([1_007_864, 1_016_703], &Options::default());
+    find_nothing([1_007_864, 1_016_703], &without_coding());
     // A node that an operator had put another one in the place of was back before anything was placed without it.
-    find_nothing([1_003_153, 1_010_172], &Options::default());
+    find_nothing([1_003_153, 1_010_172], &without_coding());
     // What was left of a partition was sent in pieces so small that it was never through while that was locked.
-    find_nothing([1_014_652], &Options::default());
+    find_nothing([1_014_652], &without_coding());
     // A script that read for longer than a second under its locks was refused, and began again, always.
-    find_nothing([1_018_011], &Options::default());
+    find_nothing([1_018_011], &without_coding());
+    // A long command needed a value that was kept as fragments, and its pieces were on their way when that was looked for.
+    let few_workers = Options {
+        workers: 1..=2,
+        ..Options::default()
+    };
+    find_nothing([858], &few_workers);
+    // A read needed several values, and each was demoted again while another one was gathered, for ever.
+    let on_disk = Options {
+        workers: 2..=2,
+        durability: vec![DurabilityMode::Relaxed, DurabilityMode::Strict],
+        ..Options::default()
+    };
+    find_nothing([230], &on_disk);
 }
 
 #[test]
