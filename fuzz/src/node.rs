@@ -83,6 +83,7 @@ impl Node {
                 | EntryOperation::EndWaits { .. }
                 | EntryOperation::Stage(_)
                 | EntryOperation::Arrive(_)
+                | EntryOperation::Coding(_)
                 | EntryOperation::Staged { .. } => {
                     unreachable!("programs have neither votes nor waiting clients, and nothing long")
                 }

@@ -2,16 +2,17 @@
 
 use crate::source::Source;
 use bytes::Bytes;
+use coding::CodeEpoch;
 use consensus::{
     Beat, BeatAnswer, Claim, Index, LogEntry, Members, Payload, RaftMessage, Scrubbed, SnapshotPoint, Term,
 };
-use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
+use ids::{Boot, Db, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis, Version};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Frame, FrameDecoder, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Assembler, BatchRequest, FrameBody, FrameKind, Join, LENGTH_BYTES, Leave, Packet, PeerMessage, Question,
-    Raft, ScrubHash,
+    Assembler, BatchRequest, Coding, FrameBody, FrameKind, Join, LENGTH_BYTES, Leave, Packet, PeerMessage,
+    Question, Raft, ScrubHash,
 };
-use replica::{BatchOutcome, BatchResponse};
+use replica::{AskedKey, BatchOutcome, BatchResponse, CodingMessage, Holding};
 
 /// Frames do not depend on how the network cuts them; any bodies are put together or an error; a body is a message that
 /// encodes to it, or an error.
@@ -197,6 +198,15 @@ fn messages() -> Vec<PeerMessage> {
             outcome,
         })
     };
+    let coding = |message| {
+        PeerMessage::Coding(Coding {
+            group,
+            generation: 5,
+            from: Incarnation(1),
+            to: Incarnation(2),
+            message,
+        })
+    };
     vec![
         raft(consensus::MessageBody::Append {
             log_term: Term(2),
@@ -279,5 +289,30 @@ fn messages() -> Vec<PeerMessage> {
                 hash: 6,
             },
         }),
+        coding(CodingMessage::Holding(Holding {
+            kept: Version(7),
+            epoch: Some(CodeEpoch(1)),
+        })),
+        coding(CodingMessage::Ask {
+            number: 1,
+            keys: vec![AskedKey {
+                db: Db::default(),
+                key: b"key".to_vec().into(),
+                version: Version(7),
+            }],
+        }),
+        coding(CodingMessage::Answer {
+            number: 1,
+            found: vec![
+                replica::Found::Fragment(Bytes::from_static(b"half")),
+                replica::Found::Newer,
+                replica::Found::Older,
+            ],
+        }),
+        coding(CodingMessage::Damaged(AskedKey {
+            db: Db::default(),
+            key: b"key".to_vec().into(),
+            version: Version(7),
+        })),
     ]
 }

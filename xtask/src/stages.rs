@@ -194,18 +194,20 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "a minute of faults on five nodes for each load, and what the clients saw judged",
         needs: &["packages", "build"],
         steps: |place| {
-            let chaos = |(load, durability)| {
+            let chaos = |(load, durability, coding)| {
                 let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load")
                     .word(load)
                     .word("--durability")
-                    .word(durability);
+                    .word(durability)
+                    .word("--coding")
+                    .word(coding);
                 Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
             };
             // In `strict` each kill is a loss of power.
             let loads = [
-                ("transactions", "relaxed"),
-                ("registers", "strict"),
-                ("queues", "relaxed"),
+                ("transactions", "relaxed", "off"),
+                ("registers", "strict", "on"),
+                ("queues", "relaxed", "off"),
             ];
             loads.map(chaos).into()
         },
@@ -226,7 +228,7 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "bank",
-        what: "transfers, and a job queue, on three nodes that are killed and paused; requests that are sent again",
+        what: "transfers, and a job queue, on three nodes that are killed and paused; requests that are sent again; values in fragments on nodes that are killed and replaced",
         needs: &["packages", "build"],
         steps: |place| {
             let programs = [
@@ -234,6 +236,7 @@ pub(crate) const TEST: &[&Stage] = &[
                 "examples/bank/run --seconds 8 --way once --plain --server",
                 "examples/once/run --server",
                 "examples/queue/run --quick --plain --server",
+                "examples/coding/run --short --plain --server",
             ];
             let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
             programs.map(step).into()

@@ -15,12 +15,15 @@ use std::time::{Duration, Instant};
 use history::{Judgement, Verdict};
 
 use crate::{
-    Cluster, Findings, Keys, ListAppend, Mixture, Prng, QueueFindings, Queues, RegisterFindings, Registers,
-    SETTLING, Seen, Workload,
+    Client, Cluster, Findings, Keys, ListAppend, Mixture, Prng, QueueFindings, Queues, RegisterFindings,
+    Registers, SETTLING, Seen, Workload,
 };
 
 /// Width of the progress bar, in letters.
 const BAR_WIDTH: usize = 30;
+
+/// Bytes of strings that are to be kept as fragments.
+const CODED_PADDING: usize = 600;
 
 /// What the clients do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +51,8 @@ pub struct Chaos {
     pub workers: usize,
     /// When a write counts as done: `memory`, `relaxed` or `strict`.
     pub durability: String,
+    /// Whether strings are kept as fragments; they are long then.
+    pub is_coded: bool,
     /// What the clients do.
     pub load: Load,
     /// How many clients.
@@ -66,6 +71,7 @@ impl Default for Chaos {
             groups: 12,
             workers: 2,
             durability: "relaxed".to_owned(),
+            is_coded: false,
             load: Load::Commands,
             clients: 8,
             seed: 1,
@@ -318,10 +324,14 @@ impl Chaos {
             // What is not synced goes with the process: a kill is a loss of power.
             cluster.flag("test-disk", "hold");
         }
+        if self.is_coded {
+            cluster.flag("coding", "on");
+        }
         cluster.grow(self.nodes);
         let addresses = cluster.addresses();
         let mixture = |mixture| Mixture {
             clients: self.clients,
+            padding: if self.is_coded { CODED_PADDING } else { 0 },
             seed: self.seed,
             ..mixture
         };
@@ -347,6 +357,9 @@ impl Chaos {
             run.rest(500, 2_500);
             run.fault();
             trouble = run.heal().err();
+        }
+        if self.is_coded {
+            run.tell_coded();
         }
         eprintln!();
         run.finish(trouble)
@@ -527,6 +540,22 @@ impl Run {
         }
         self.note(format!("healed after {:.1} s", start.elapsed().as_secs_f64()));
         Ok(())
+    }
+
+    /// What became of strings as fragments, in the processes that are here now.
+    fn tell_coded(&mut self) {
+        let mut sums = std::collections::BTreeMap::new();
+        for address in self.cluster.addresses() {
+            let Ok(mut client) = Client::connect(address) else {
+                continue;
+            };
+            let info = client.run("INFO coding").text().unwrap_or_default();
+            for (name, number) in info.lines().filter_map(|line| line.trim().split_once(':')) {
+                *sums.entry(name.to_owned()).or_insert(0) += number.parse::<u64>().unwrap_or_default();
+            }
+        }
+        let told: Vec<String> = sums.iter().map(|(name, sum)| format!("{name} {sum}")).collect();
+        self.note(told.join(", "));
     }
 
     fn finish(self, trouble: Option<String>) -> Outcome {

@@ -17,6 +17,7 @@ use history::exposed::{self, Action};
 use history::{Judgement, Ledger, Transactions};
 
 use crate::hand::{Common, Hand, is_refusal, lock, persist};
+use crate::workload::{padded, unpadded};
 use crate::{Client, Mixture, Seen, Value, frame};
 
 /// Transactions after which other registers are taken.
@@ -209,8 +210,9 @@ impl<'a> Writer<'a> {
             .zip(&left)
             .map(|(key, left)| update(key, 0, *left))
             .collect();
+        let padding = self.shared.common.mixture.padding;
         self.carry_out(actions.clone(), |connection| {
-            let reply = connection.try_command(&assignments("MSETNX", keys, &left))?;
+            let reply = connection.try_command(&assignments("MSETNX", keys, &left, padding))?;
             Ok(match reply {
                 Value::Integer(1) => Reply::Told(actions),
                 Value::Integer(0) => Reply::Changed,
@@ -248,8 +250,9 @@ impl<'a> Writer<'a> {
             },
         });
         let planned: Vec<Action> = planned.collect();
+        let padding = self.shared.common.mixture.padding;
         self.carry_out(planned.clone(), |connection| {
-            exec(connection, keys, &versions, &left, planned)
+            exec(connection, keys, &versions, (&left, padding), planned)
         })
     }
 
@@ -303,17 +306,17 @@ fn watch(connection: &mut Client, keys: &[String]) -> io::Result<Result<Vec<u64>
     })
 }
 
-/// `MULTI` to `EXEC`, in one packet: what is left of the first keys, and the others read again.
+/// `MULTI` to `EXEC`, in one packet: what is left of the first keys, in strings longer by so many bytes, and the others read again.
 fn exec(
     connection: &mut Client,
     keys: &[String],
     found: &[u64],
-    left: &[u64],
+    (left, padding): (&[u64], usize),
     planned: Vec<Action>,
 ) -> io::Result<Reply> {
     let (written, others) = keys.split_at(left.len());
     let mut bytes = frame(&["MULTI"]);
-    bytes.extend(frame(&assignments("MSET", written, left)));
+    bytes.extend(frame(&assignments("MSET", written, left, padding)));
     if !others.is_empty() {
         bytes.extend(frame(&words("MGET", others)));
     }
@@ -350,9 +353,9 @@ fn words(name: &str, keys: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn assignments(name: &str, keys: &[String], versions: &[u64]) -> Vec<String> {
+fn assignments(name: &str, keys: &[String], versions: &[u64], padding: usize) -> Vec<String> {
     let pairs = keys.iter().zip(versions);
-    let pairs = pairs.flat_map(|(key, version)| [key.clone(), version.to_string()]);
+    let pairs = pairs.flat_map(|(key, version)| [key.clone(), padded(version, padding)]);
     [name.to_owned()].into_iter().chain(pairs).collect()
 }
 
@@ -361,7 +364,7 @@ fn versions(reply: &Value, count: usize) -> Option<Vec<u64>> {
     let values = reply.elements().filter(|values| values.len() == count)?;
     let version = |value: &Value| match value.is_null() {
         true => Some(0),
-        false => value.text()?.parse().ok(),
+        false => unpadded(&value.text()?),
     };
     values.iter().map(version).collect()
 }

@@ -37,6 +37,8 @@ pub struct Mixture {
     pub keys: usize,
     /// How long a client waits for an answer until it takes it for lost.
     pub patience: Duration,
+    /// Bytes by which strings are longer than the numbers in them.
+    pub padding: usize,
     /// What decides their choices.
     pub seed: u64,
     /// Whether it is kept when each command was answered, and how long that took.
@@ -50,6 +52,7 @@ impl Default for Mixture {
             rest: Duration::from_millis(8),
             keys: 8,
             patience: Duration::from_secs(12),
+            padding: 0,
             seed: 1,
             keeps_times: false,
         }
@@ -276,7 +279,7 @@ impl Hand<'_> {
         };
         let invoked = self.now();
         let ticket = lock(&self.shared.recorder).called(self.process, key, call, invoked);
-        let words = words(key, call);
+        let words = words(key, call, self.shared.mixture.padding);
         let reply = connection.try_command(&words);
         let answer = match &reply {
             Err(error) => {
@@ -324,7 +327,10 @@ impl Hand<'_> {
                 let elements: Option<Vec<i64>> = elements.iter().map(Value::integer).collect();
                 elements.map(Answer::Elements)
             }),
-            (_, reply) => reply.integer().map(|value| Answer::Value(Some(value))),
+            (_, reply) => {
+                let value = reply.integer().or_else(|| unpadded(&reply.text()?));
+                value.map(|value| Answer::Value(Some(value)))
+            }
         };
         if let Some(answer) = answer {
             return answer;
@@ -351,7 +357,25 @@ impl Hand<'_> {
     }
 }
 
-fn words(key: &str, call: Call) -> Vec<String> {
+/// What stands behind a number in a string that is to be long.
+const PADDING: char = '.';
+
+/// A number in a string that is longer by so many bytes.
+pub(crate) fn padded(number: impl std::fmt::Display, padding: usize) -> String {
+    let padding = std::iter::repeat_n(PADDING, padding);
+    number.to_string().chars().chain(padding).collect()
+}
+
+/// The number in such a string.
+pub(crate) fn unpadded<T: std::str::FromStr>(text: &str) -> Option<T> {
+    text.trim_end_matches(PADDING).parse().ok()
+}
+
+fn words(key: &str, call: Call, padding: usize) -> Vec<String> {
+    let padding = match call {
+        Call::Set(_) | Call::Swap(_) => padding,
+        _ => 0,
+    };
     let (name, rest) = match call {
         Call::Get | Call::Count => ("GET", Vec::new()),
         Call::Set(value) => ("SET", vec![value]),
@@ -361,7 +385,7 @@ fn words(key: &str, call: Call) -> Vec<String> {
         Call::List => ("LRANGE", vec![0, -1]),
         other => unreachable!("{other:?} is not among the mixture"),
     };
-    let rest = rest.iter().map(i64::to_string);
+    let rest = rest.iter().map(|number: &i64| padded(number, padding));
     [name.to_owned(), key.to_owned()]
         .into_iter()
         .chain(rest)

@@ -26,6 +26,8 @@ restarted, and checks what the clients saw. CHORALE_BIN names another binary to 
   --durability D  memory, relaxed or strict; but for memory, all nodes
                   are killed at once now and then, and in strict what
                   is not synced goes with each process                 relaxed
+  --coding C      on or off: whether strings are kept as fragments; those
+                  of commands and registers are long then              off
   --load LOAD     commands, transactions, registers or queues         commands
   --clients N     how many clients, 1 to 64                                  8
   --seed N        what decides the order of faults and commands              1
@@ -133,6 +135,13 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
                 chaos.durability = value;
             }
             "--durability" => return Err("--durability is memory, relaxed or strict".to_owned()),
+            "--coding" => {
+                chaos.is_coded = match value.as_str() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err("--coding is on or off".to_owned()),
+                }
+            }
             "--clients" => chaos.clients = number(1..=64)?,
             "--seed" => chaos.seed = value.parse().map_err(|_| "--seed is a number")?,
             _ => return Err(format!("there is no option {name}")),

@@ -30,6 +30,7 @@ const NEWER: &[(&str, &str)] = &[
     ("backup|read", "our own"),
     ("backup|status", "our own"),
     ("cas", "our own"),
+    ("debug|coding", "our own"),
     ("mrestore", "our own"),
     ("sub", "our own"),
     ("xfer", "our own"),
