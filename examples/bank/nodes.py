@@ -110,9 +110,9 @@ class Node:
 class Cluster:
     """Several nodes that are one store, in one folder."""
 
-    def __init__(self, program: Path, count: int, groups: int, folder: Path) -> None:
+    def __init__(self, program: Path, count: int, groups: int, folder: Path, more: dict[str, str] | None = None) -> None:
         self.nodes: list[Node] = []
-        flags = {"--groups": str(groups), "--workers": "1"}
+        flags = {"--groups": str(groups), "--workers": "1", **(more or {})}
         ports = free_ports(3 * count)
         for number in range(count):
             own = ports[3 * number : 3 * number + 3]
