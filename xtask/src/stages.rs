@@ -145,7 +145,7 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "suite",
-        what: "Redis's own tests: one node as started by default, with one group and one worker, with two workers; three nodes of two workers, with one group and with many; some units where each write is synced",
+        what: "Redis's own tests: one node as started by default, with one group and one worker, with two workers; three nodes of two workers, with one group, and with many and long strings in fragments; some units where each write is synced",
         needs: &["packages", "build"],
         steps: |place| {
             vec![
@@ -159,7 +159,11 @@ pub(crate) const TEST: &[&Stage] = &[
                 ),
                 suite(
                     place,
-                    &[&["--nodes=3", "--extra-args=--workers 2"], OVER_GROUPS].concat(),
+                    &[
+                        &["--nodes=3", "--extra-args=--workers 2 --coding on"],
+                        OVER_GROUPS,
+                    ]
+                    .concat(),
                 ),
                 suite(place, &[&["--durability=strict"], KEPT].concat()),
             ]
