@@ -59,6 +59,9 @@ const HEAD_BYTES_MAX: usize = 1 + 5 + 10 + 5 + 4;
 /// Seconds that a value may not be used and still be kept whole by who leads, while there is room.
 const IDLE_MAX: u32 = 3600;
 
+/// Of how many keys one may have settled before it is worth going through all of them.
+const PASSED_BY_SHARE: u64 = 16;
+
 /// Bytes of values that are demoted in one call, and one value more.
 const DEMOTED_BYTES_MAX: usize = 1024 * 1024;
 
@@ -439,6 +442,8 @@ struct Walk {
     at: Option<(Db, Location)>,
     /// Whether more was settled since it began.
     again: bool,
+    /// How much it may have passed by: operations that were settled since it began, and values that were made whole.
+    passed_by: u64,
     /// What it has met, and what the one before has.
     tally: CodingTally,
     tally_before: CodingTally,
@@ -449,6 +454,7 @@ impl Walk {
         Walk {
             at: Some((Db::default(), Location::START)),
             again: false,
+            passed_by: 0,
             tally: CodingTally::default(),
             tally_before: CodingTally::default(),
         }
@@ -675,6 +681,7 @@ impl Keyspace {
             }
         }
         coding.walk.again |= after.up_to > rule.up_to || !goes.is_empty();
+        coding.walk.passed_by += after.up_to.0.saturating_sub(rule.up_to.0);
         coding.up_to = after.up_to;
         self.coding = Some(coding);
         true
@@ -761,6 +768,15 @@ impl Keyspace {
             CodingStep::Release(keys) => self.release(&keys),
         }
         true
+    }
+
+    /// Whether [`Keyspace::demote`] would begin to go through all keys again though little has settled since it began last, as keys go: while
+    /// a group is written to, that looks at each key for every value that it replaces.
+    pub fn may_demote_later(&self) -> bool {
+        let walk = self.coding.as_ref().map(|coding| &coding.walk);
+        walk.is_some_and(|walk| {
+            walk.at.is_none() && walk.again && walk.passed_by < self.key_count() as u64 / PASSED_BY_SHARE
+        })
     }
 
     /// Goes on through the keys and replaces settled values by this replica's fragments: it looks at about `budget` objects. Not an operation:
@@ -916,6 +932,7 @@ impl Keyspace {
         self.reform(db, key, |object| object.set_whole(whole, kept));
         if let Some(coding) = &mut self.coding {
             coding.walk.again = true;
+            coding.walk.passed_by += 1;
         }
         true
     }

@@ -62,6 +62,9 @@ const SETTLE_EVERY: Duration = Duration::from_millis(50);
 /// Objects that are looked at with each tick, to be demoted.
 const WALKED: usize = 4_096;
 
+/// How often all keys are gone through at least while anything settles.
+const WALK_EVERY: Duration = Duration::from_secs(1);
+
 /// Bytes of refills in one entry, where values are made whole for good.
 const REFILLED_BYTES_MAX: usize = 256 * 1024;
 
@@ -153,12 +156,20 @@ pub(super) struct Fragments {
     /// Members that were not heard of since their link was lost: they are asked last.
     silent: BTreeSet<Incarnation>,
     rows: Rows,
-    /// Whether all keys were looked at since an entry has settled anything.
-    is_walked: bool,
+    walked: Walked,
     /// A walk for a copy that must be whole.
     copied: Option<Copied>,
     told: Option<(Holding, Incarnation, Monotonic)>,
     leading: Leading,
+}
+
+/// How far the keys were gone through.
+#[derive(Default)]
+struct Walked {
+    /// Whether all of them were looked at since an entry has settled anything.
+    is_done: bool,
+    /// When any were last.
+    at: Option<Monotonic>,
 }
 
 /// Whether this replica has its rows.
@@ -379,7 +390,7 @@ impl Fragments {
         let holder = state.keyspace().holder();
         let is_filling =
             holder.is_some_and(|me| code.row_of(me).is_some()) && self.rows.is_in != Some(code.epoch);
-        !rests || !self.is_walked || !is_told || !is_searched || is_filling
+        !rests || !self.walked.is_done || !is_told || !is_searched || is_filling
     }
 
     /// Gathers all values, or those of a partition, of which there are fragments here: a copy is to be made of them, and nothing is demoted until that is over. Whether all are
@@ -985,11 +996,17 @@ impl Fragments {
         if self.others.len() >= WANTS_MAX {
             return;
         }
+        let has_walked = self.walked.at.is_some_and(|at| around.now.since(at) < WALK_EVERY);
+        if state.keyspace().may_demote_later() && has_walked {
+            self.walked.is_done = false;
+            return;
+        }
+        self.walked.at = Some(around.now);
         self.leading.hot.bytes_max = turn.coding.map_or(0, |rule| rule.hot_bytes);
         let hot = leads.then_some(&mut self.leading.hot);
         let (keyspace, local) = state.keyspace_and_local();
         let demoted = keyspace.demote(WALKED, local, hot);
-        self.is_walked = demoted.is_done;
+        self.walked.is_done = demoted.is_done;
         self.counts.demoted += demoted.values as u64;
         self.others.extend(demoted.others);
         if leads {
