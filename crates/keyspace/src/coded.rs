@@ -60,7 +60,7 @@ const HEAD_BYTES_MAX: usize = 1 + 5 + 10 + 5 + 4;
 const IDLE_MAX: u32 = 3600;
 
 /// Of how many keys one may have settled before it is worth going through all of them.
-const PASSED_BY_SHARE: u64 = 16;
+const PASSED_BY_SHARE: u64 = 4;
 
 /// Bytes of values that are demoted in one call, and one value more.
 const DEMOTED_BYTES_MAX: usize = 1024 * 1024;

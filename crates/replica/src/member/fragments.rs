@@ -62,8 +62,10 @@ const SETTLE_EVERY: Duration = Duration::from_millis(50);
 /// Objects that are looked at with each tick, to be demoted.
 const WALKED: usize = 4_096;
 
-/// How often all keys are gone through at least while anything settles.
-const WALK_EVERY: Duration = Duration::from_secs(1);
+/// While little settles, all keys are gone through once in so long for each of them, and in a time between these: a walk of many keys costs what
+/// writes of a quarter as many do.
+const WALK_EVERY: Duration = Duration::from_micros(20);
+const WALK_EVERY_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// Bytes of refills in one entry, where values are made whole for good.
 const REFILLED_BYTES_MAX: usize = 256 * 1024;
@@ -996,7 +998,10 @@ impl Fragments {
         if self.others.len() >= WANTS_MAX {
             return;
         }
-        let has_walked = self.walked.at.is_some_and(|at| around.now.since(at) < WALK_EVERY);
+        let keys = u32::try_from(state.keyspace().key_count()).unwrap_or(u32::MAX);
+        let (least, most) = WALK_EVERY_BOUNDS;
+        let rest = (WALK_EVERY * keys).clamp(least, most);
+        let has_walked = self.walked.at.is_some_and(|at| around.now.since(at) < rest);
         if state.keyspace().may_demote_later() && has_walked {
             self.walked.is_done = false;
             return;
