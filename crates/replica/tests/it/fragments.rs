@@ -1133,7 +1133,7 @@ fn a_read_of_two_values_is_answered_though_one_is_gathered_long_after_the_other(
     });
     let asked = scene.ask("MGET long key:3");
     for _ in 0..10 {
-        scene.pass(Duration::from_millis(400));
+        scene.pass(Duration::from_millis(1_300));
         is_long_told.set(!is_long_told.get());
     }
     let reply = scene.told.remove(&asked).expect("it is answered");
