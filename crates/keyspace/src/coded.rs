@@ -372,6 +372,9 @@ pub struct Demoted {
     pub others: Vec<(Db, Box<[u8]>)>,
     /// All keys were gone through since an entry has settled anything.
     pub is_done: bool,
+    /// All keys were gone through since the code is what it is, whatever was settled meanwhile: those in `others` of this call and of those
+    /// before are all that there were.
+    pub has_ended: bool,
 }
 
 /// Strings of a group with a code, as the last walk through all keys has found them here.
@@ -793,6 +796,7 @@ impl Keyspace {
         if coding.row().is_some() {
             self.go_through(&mut coding, budget, local, hot, &mut demoted);
             demoted.is_done = coding.walk.at.is_none() && !coding.walk.again;
+            demoted.has_ended = coding.walk.at.is_none();
         }
         self.coding = Some(coding);
         demoted

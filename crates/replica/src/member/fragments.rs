@@ -1002,24 +1002,26 @@ impl Fragments {
         let (least, most) = WALK_EVERY_BOUNDS;
         let rest = (WALK_EVERY * keys).clamp(least, most);
         let has_walked = self.walked.at.is_some_and(|at| around.now.since(at) < rest);
-        if state.keyspace().may_demote_later() && has_walked {
+        let has_ended = if state.keyspace().may_demote_later() && has_walked {
             self.walked.is_done = false;
-            return;
-        }
-        self.walked.at = Some(around.now);
-        self.leading.hot.bytes_max = turn.coding.map_or(0, |rule| rule.hot_bytes);
-        let hot = leads.then_some(&mut self.leading.hot);
-        let (keyspace, local) = state.keyspace_and_local();
-        let demoted = keyspace.demote(WALKED, local, hot);
-        self.walked.is_done = demoted.is_done;
-        self.counts.demoted += demoted.values as u64;
-        self.others.extend(demoted.others);
-        if leads {
-            self.leading.condemned.extend(demoted.ready);
-            self.leading.condemned_at = taken_batches;
-        }
+            true
+        } else {
+            self.walked.at = Some(around.now);
+            self.leading.hot.bytes_max = turn.coding.map_or(0, |rule| rule.hot_bytes);
+            let hot = leads.then_some(&mut self.leading.hot);
+            let (keyspace, local) = state.keyspace_and_local();
+            let demoted = keyspace.demote(WALKED, local, hot);
+            self.walked.is_done = demoted.is_done;
+            self.counts.demoted += demoted.values as u64;
+            self.others.extend(demoted.others);
+            if leads {
+                self.leading.condemned.extend(demoted.ready);
+                self.leading.condemned_at = taken_batches;
+            }
+            demoted.has_ended
+        };
         let is_recoding = !self.others.is_empty() || self.wants.values().any(|want| !want.is_awaited);
-        let has_rows = demoted.is_done && !is_recoding || mutations::is(Mutation::RowInEarly);
+        let has_rows = has_ended && !is_recoding || mutations::is(Mutation::RowInEarly);
         if has_rows && code.row_of(around.me).is_some() {
             // The disk may have what was sent, with the sender's rows: a process that comes back from it has those.
             match rows_kept >= self.counts.recoded || self.rows.is_in.is_some() {
