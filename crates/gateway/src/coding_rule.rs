@@ -43,7 +43,9 @@ mod tests {
             .iter()
             .map(|(name, value)| (name.as_bytes(), value.as_bytes()))
             .collect();
-        settings.set_all(&pairs).unwrap();
+        settings
+            .set_all(&pairs)
+            .expect("these are options and values of theirs");
         let shared = Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings);
         let mut cx = Context::new(0, Arc::new(shared), HashSeed([0; 2]), 1);
         cx.turn.semantics = semantics;

@@ -795,9 +795,9 @@ mod tests {
         let swarm = Swarm::draw(1, &options);
         let (mut clients, mut trace) = (Clients::new(1, &swarm), Trace::new(false));
         let mut world = World::new(1, &swarm, &mut clients, &mut trace);
-        world.on_start(0, 0).unwrap();
+        world.on_start(0, 0).expect("a first node may start");
         world.end(0, false);
-        world.on_calm().unwrap();
+        world.on_calm().expect("one node is enough to go on");
         let events = std::mem::take(&mut world.events).into_iter();
         let about_it = events.filter_map(|((at, _), event)| match event {
             Event::LinkDown(_, 0) => Some((at, "heard")),
