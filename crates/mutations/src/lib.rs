@@ -355,6 +355,8 @@ pub enum Mutation {
     OwnRowsLost,
     /// A holder of a row leaves before somebody else has it.
     HolderLeavesEarly,
+    /// A holder that counts as lost leaves while there are not enough others to make up what it had.
+    LostHolderLeaves,
     /// What arrives with a partition is settled by the versions of the group that it came from.
     ArrivalsNotHeld,
 }
@@ -525,6 +527,7 @@ impl Mutation {
         Mutation::CodeChangedEarly,
         Mutation::OwnRowsLost,
         Mutation::HolderLeavesEarly,
+        Mutation::LostHolderLeaves,
         Mutation::ArrivalsNotHeld,
     ];
 }

@@ -62,7 +62,7 @@ start() {
         "$@" >> $at/log 2>&1 < /dev/null &
         echo $! > $at/pid.new && mv $at/pid.new $at/pid
         wait $!
-        echo $? > $at/status' - $at \
+        echo $? > $at/status.new && mv $at/status.new $at/status' - $at \
         env -i PATH="$PATH" NOTIFY_SOCKET=$at/notify "${variables[@]}" \
         setpriv --reuid "$(value User)" --regid "$(value Group)" --init-groups --no-new-privs $(value ExecStart) \
         > /dev/null 2>&1 < /dev/null &

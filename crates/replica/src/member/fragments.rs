@@ -203,6 +203,8 @@ struct Leading {
     since: Option<Monotonic>,
     /// When members were to go so that there are not enough: values have to be whole before.
     must_end: Option<Monotonic>,
+    /// Holders that are to go with nobody in their place, and since when that is asked for.
+    leaving: Option<(Vec<Incarnation>, Monotonic)>,
     /// How many voters there are, and since when.
     voters: Option<(usize, Monotonic)>,
     /// Rows are to be given from these members to others.
@@ -240,6 +242,7 @@ impl Default for Leading {
             proposed: None,
             since: None,
             must_end: None,
+            leaving: None,
             voters: None,
             to_give: Vec::new(),
             hot: Hot::new(0),
@@ -312,7 +315,7 @@ pub(super) enum Readiness {
 
 /// For how long a member was not heard of by who leads.
 enum Silence {
-    /// It was heard a moment ago.
+    /// It was heard since it was to go.
     None,
     /// It may be lost.
     Unknown,
@@ -1375,9 +1378,10 @@ impl Fragments {
             return true;
         }
         if is_short && target.voters.len() < around.members.voters.len() {
-            return match self.silence_of(&leaving, around) {
+            return match self.silence_of(leaving, around) {
                 // What it had is lost, and is made up of what the others have.
                 Silence::Long if self.holders_in(code, &stay) >= code.code.data() => true,
+                Silence::Long if mutations::is(Mutation::LostHolderLeaves) => true,
                 Silence::VeryLong => true,
                 Silence::Long | Silence::Unknown => false,
                 Silence::None => {
@@ -1386,6 +1390,7 @@ impl Fragments {
                 }
             };
         }
+        self.leading.leaving = None;
         if leaving.is_empty() {
             self.leading.to_give.clear();
             // Whoever was given a row is to have it before its former holder goes.
@@ -1398,25 +1403,30 @@ impl Fragments {
         false
     }
 
-    /// For how long nothing was heard of any of these.
-    fn silence_of(&self, members: &[Incarnation], around: Around<'_>) -> Silence {
+    /// For how long nothing was heard of any of these, who are to go. A word from before that was asked for says nothing: a process that was
+    /// killed a moment ago was heard a moment ago.
+    fn silence_of(&mut self, leaving: Vec<Incarnation>, around: Around<'_>) -> Silence {
         let led_for = self
             .leading
             .since
             .map_or(Duration::ZERO, |since| around.now.since(since));
-        let heard = members
-            .iter()
-            .map(|member| match self.leading.holdings.get(member) {
-                Some((_, at)) => around.now.since(*at),
-                None => led_for,
-            });
-        match heard.min() {
-            None => Silence::None,
-            Some(span) if span >= PATIENCE * 10 => Silence::VeryLong,
-            Some(span) if span >= PATIENCE => Silence::Long,
-            Some(_) if led_for < PATIENCE => Silence::Unknown,
-            Some(span) if span >= TOLD_EVERY * 30 => Silence::Unknown,
-            Some(_) => Silence::None,
+        let heard = leaving.iter().map(|member| {
+            let holding = self.leading.holdings.get(member);
+            holding.map(|(_, at)| *at)
+        });
+        let last = heard.max();
+        let asked = match &self.leading.leaving {
+            Some((before, at)) if *before == leaving => *at,
+            _ => around.now,
+        };
+        self.leading.leaving = Some((leaving, asked));
+        let Some(last) = last else { return Silence::None };
+        let span = last.map_or(led_for, |last| around.now.since(last));
+        match span {
+            span if span >= PATIENCE * 10 => Silence::VeryLong,
+            span if span >= PATIENCE => Silence::Long,
+            _ if last.is_some_and(|last| last > asked) => Silence::None,
+            _ => Silence::Unknown,
         }
     }
 

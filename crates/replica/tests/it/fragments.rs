@@ -875,6 +875,35 @@ fn a_lost_holder_may_be_taken_out_before_another_one_is_there() {
     scene.wait_until_equal_among(&target);
 }
 
+/// It was heard a moment before; and one of those that stay has not got its rows.
+#[test]
+fn a_lost_holder_stays_until_enough_others_have_their_rows_and_nothing_is_made_whole() {
+    let mut scene = coded();
+    let [lost, lacking] = scene.followers()[..] else {
+        panic!("there are two")
+    };
+    scene.on_the_way = Box::new(move |from, _, sent| {
+        if let Sent::Coding(CodingMessage::Holding(holding)) = sent
+            && from == lacking
+        {
+            holding.epoch = None;
+        }
+    });
+    scene.pass(Duration::from_secs(2));
+    scene.down(lost);
+    let stay: Vec<u64> = [1, 2, 3].into_iter().filter(|one| *one != lost.0).collect();
+    scene.become_members_for(&stay, Duration::from_secs(8));
+    assert!(
+        scene.has_voters(&[1, 2, 3]),
+        "there is one fragment of each value"
+    );
+    scene.on_the_way = Box::new(|_, _, _| {});
+    scene.become_members(&stay, |_| {});
+    let code = scene.at_leader().keyspace().code().expect("there is one");
+    assert!(code.is_on, "{code:?}");
+    assert_eq!(scene.gathered(), 0);
+}
+
 /// It was heard when it had not got to the code that there is, and never again.
 #[test]
 fn a_holder_that_is_lost_holds_nobody_up() {
@@ -1190,6 +1219,10 @@ fn every_mistake_of_members_with_fragments_is_noticed() {
         (
             Mutation::HolderLeavesEarly,
             a_member_without_memory_is_replaced_and_the_new_one_has_its_rows_before_the_former_goes,
+        ),
+        (
+            Mutation::LostHolderLeaves,
+            a_lost_holder_stays_until_enough_others_have_their_rows_and_nothing_is_made_whole,
         ),
         (
             Mutation::PiecesNotAwaited,

@@ -409,6 +409,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::CodeChangedEarly,
     Mutation::OwnRowsLost,
     Mutation::HolderLeavesEarly,
+    Mutation::LostHolderLeaves,
     // And of state in which they are: `crates/keyspace/tests/it/coded.rs`.
     Mutation::FormIsHashed,
     Mutation::SettledAboveWatermark,
