@@ -1377,7 +1377,11 @@ impl Fragments {
         if is_whole {
             return true;
         }
-        if is_short && target.voters.len() < around.members.voters.len() {
+        let has_none = |member: &&Incarnation| !code.holders.contains(&Some(**member));
+        let comes: Vec<Incarnation> = target.voters.iter().filter(has_none).copied().collect();
+        // A learner may have a row as well, and go before it was a voter.
+        let is_fewer = target.voters.len() < around.members.voters.len() || comes.len() < leaving.len();
+        if is_short && is_fewer {
             return match self.silence_of(leaving, around) {
                 // What it had is lost, and is made up of what the others have.
                 Silence::Long if self.holders_in(code, &stay) >= code.code.data() => true,
@@ -1397,8 +1401,6 @@ impl Fragments {
             let goes = around.members.voters.iter().any(|voter| !stay.contains(voter));
             return !goes || self.are_in(code, around);
         }
-        let has_none = |member: &&Incarnation| !code.holders.contains(&Some(**member));
-        let comes: Vec<Incarnation> = target.voters.iter().filter(has_none).copied().collect();
         self.leading.to_give = leaving.into_iter().zip(comes).collect();
         false
     }

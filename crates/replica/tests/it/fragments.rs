@@ -904,6 +904,39 @@ fn a_lost_holder_stays_until_enough_others_have_their_rows_and_nothing_is_made_w
     assert_eq!(scene.gathered(), 0);
 }
 
+#[test]
+fn a_learner_that_was_given_a_row_may_go_before_it_is_a_voter() {
+    let mut scene = coded();
+    let lost = scene.followers()[0];
+    scene.down(lost);
+    let stay: Vec<u64> = [1, 2, 3].into_iter().filter(|one| *one != lost.0).collect();
+    scene.become_members(&stay, |_| {});
+    scene.pass(Duration::from_secs(1));
+    scene.add(4, &[]);
+    scene.change_members(&stay, &[4]);
+    scene.wait("it has a row", |scene| {
+        let code = scene.at_leader().keyspace().code();
+        code.is_some_and(|code| code.row_of(Incarnation(4)).is_some())
+    });
+    let learns = |scene: &Scene| {
+        !scene
+            .at_leader()
+            .member()
+            .expect("it leads")
+            .members()
+            .learners
+            .is_empty()
+    };
+    while learns(&scene) {
+        assert!(scene.ticks < 10_000, "it does not go");
+        scene.become_members_for(&stay, Duration::from_millis(100));
+    }
+    for number in 0..10 {
+        assert_eq!(scene.run(&format!("GET key:{number}")), bulk(&value(number)));
+    }
+    scene.wait_until_equal_among(&stay);
+}
+
 /// It was heard when it had not got to the code that there is, and never again.
 #[test]
 fn a_holder_that_is_lost_holds_nobody_up() {
