@@ -62,7 +62,8 @@ simulated.
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes,
 --workers and --durability, and with or without --no-ruins, --no-damage, --no-mishaps, --no-zones, --no-scripts,
---no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves, --no-coding and --no-unlike.";
+--no-drains, --no-replaces, --no-set-rf, --no-growth, --no-may-stop, --no-partition-moves, --no-coding, --no-element-moves,
+--no-forgets, --no-upgrades and --no-unlike.";
 
 fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
@@ -76,7 +77,7 @@ fn command() -> Command {
     let durability = "When a write counts as done: memory, relaxed or strict, or several, of which one is drawn; memory without it";
     let no_ruins = "Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew";
     let no_drains = "Draws no nodes that are emptied and leave, and no pauses: every other seed of four nodes or more has them";
-    let no_replaces = "Of seeds with nodes that are emptied and leave, draws none in which nodes are replaced while they are away, or everything is placed anew";
+    let no_replaces = "Of seeds with nodes that are emptied and leave, draws none in which nodes are replaced while they are away, one or several together, or everything is placed anew";
     let no_set_rf = "Of seeds with nodes that are emptied and leave, draws none in which groups are to have another number of replicas";
     let no_may_stop = "Of seeds with nodes that are emptied and leave, draws none in which nodes are lent permission to stop";
     let no_damage = "Draws no damage of logs on disk: seeds of groups that outlive the processes have it, of one node at a time";
@@ -160,6 +161,24 @@ fn command() -> Command {
             Arg::new("no-coding")
                 .long("no-coding")
                 .help("Draws no values that are kept as fragments: one seed in three has some")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-element-moves")
+                .long("no-element-moves")
+                .help("Of seeds with partitions that move, draws none in which thousands do while clients wait for elements: one in eight of them has that")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-forgets")
+                .long("no-forgets")
+                .help("Draws no nodes that are to forget what they keep of groups that began anew")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("no-upgrades")
+                .long("no-upgrades")
+                .help("Draws no nodes whose first processes know older rules only: one seed in four has them")
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -277,6 +296,9 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             permits: !matches.get_flag("no-may-stop"),
             partition_moves: !matches.get_flag("no-partition-moves"),
             coding: !matches.get_flag("no-coding"),
+            element_moves: !matches.get_flag("no-element-moves"),
+            forgets: !matches.get_flag("no-forgets"),
+            upgrades: !matches.get_flag("no-upgrades"),
             durability,
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),

@@ -827,7 +827,7 @@ fn is_confirmed(started: &Started, kept: &HandoverImage) -> bool {
     })
 }
 
-fn announcement(machine: usize, zone: &str) -> Announcement {
+fn announcement(machine: usize, zone: &str, semantics_max: SemanticsVersion) -> Announcement {
     let at = |port: u16| format!("10.0.0.{}:{port}", machine + 1);
     Announcement {
         client: at(6379),
@@ -837,7 +837,7 @@ fn announcement(machine: usize, zone: &str) -> Announcement {
         name: String::new(),
         weight_percent: control::WEIGHT_PERCENT,
         semantics_min: SemanticsVersion::OLDEST,
-        semantics_max: SemanticsVersion::CURRENT,
+        semantics_max,
     }
 }
 
@@ -922,14 +922,16 @@ impl FullNode {
             true => "",
             false => bootstrap.shape.zone(machine),
         };
+        let rules = bootstrap.shape.rules_on(machine, bootstrap.is_first);
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),
-            announcement: announcement(machine, zone),
+            announcement: announcement(machine, zone, rules),
             token,
             times: META_TIMES,
             // A storm is shorter than the time for which nodes are waited for otherwise.
             pace: Pace {
                 miss_after: Duration::from_secs(3),
+                raise_after: Duration::from_secs(1),
                 splits: bootstrap.shape.splits,
                 ..Pace::default()
             },
@@ -959,7 +961,7 @@ impl FullNode {
                 groups,
                 checks::factor(bootstrap.shape),
                 bootstrap.shape.mode(),
-                SemanticsVersion::CURRENT,
+                rules,
                 now,
             ),
             None => Meta::join(config, now),

@@ -31,4 +31,4 @@ pub use node::Shape;
 pub use scale::{SCALE_NODES_MAX, SCALE_NODES_MIN, ScaleReport, SizeReport, StepReport, scale, simulate};
 pub use seed::{Failure, Options, Summary, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
-pub use world::faults::{Mishaps, mishaps, zones_lost};
+pub use world::faults::{Mishaps, mishaps, upgrades, zones_lost};

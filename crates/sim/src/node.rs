@@ -11,7 +11,7 @@
 //! outputs.
 
 use crate::full_node::{CodingOrder, Frame, Left, Order};
-use ids::{DurabilityMode, NodeId, Prng};
+use ids::{DurabilityMode, NodeId, Prng, SemanticsVersion};
 
 /// A client's connection: never used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,6 +84,8 @@ pub(crate) struct Bootstrap<'a> {
     pub(crate) left: Option<Left>,
     /// Whether it makes the cluster if it is nobody yet; else it joins the one that is there.
     pub(crate) founds: bool,
+    /// Whether no process has run there before.
+    pub(crate) is_first: bool,
     /// Of all its random choices.
     pub(crate) seed: u64,
     /// How the cluster is made.
@@ -124,6 +126,8 @@ pub struct Shape {
     /// Whether nodes may keep values as fragments: how much of them whoever leads a group may keep whole, in percent. Nothing where values
     /// are whole from beginning to end.
     pub coding: Option<u32>,
+    /// The newest rules that the first process on each node can follow; empty if all follow the newest that there are. Later ones follow these.
+    pub first_rules: Vec<SemanticsVersion>,
 }
 
 impl Shape {
@@ -134,6 +138,12 @@ impl Shape {
         }
         let drawn = prng.below(self.unlike.len() as u64) as usize;
         self.unlike[if self.changes_workers { drawn } else { node }]
+    }
+
+    /// The newest rules that a process can follow.
+    pub(crate) fn rules_on(&self, node: usize, is_first: bool) -> SemanticsVersion {
+        let first = self.first_rules.get(node).filter(|_| is_first);
+        first.copied().unwrap_or(SemanticsVersion::CURRENT)
     }
 
     /// The zone of a node; empty if it names none.

@@ -49,6 +49,12 @@ pub struct Options {
     pub partition_moves: bool,
     /// Whether a seed may draw values that are kept as fragments.
     pub coding: bool,
+    /// Whether a seed that draws these may draw very many of them, while clients wait for elements and move them, and do nothing else.
+    pub element_moves: bool,
+    /// Whether a seed may draw nodes that need not keep any longer what they held of groups.
+    pub forgets: bool,
+    /// Whether a seed may draw nodes whose first processes know older rules only.
+    pub upgrades: bool,
     /// When a write counts as done, one of which is drawn; in memory if there is none.
     pub durability: Vec<DurabilityMode>,
 }
@@ -72,6 +78,9 @@ impl Default for Options {
             permits: true,
             partition_moves: true,
             coding: true,
+            element_moves: true,
+            forgets: true,
+            upgrades: true,
             durability: Vec::new(),
         }
     }
@@ -134,6 +143,17 @@ impl Failure {
             " --no-partition-moves"
         };
         let coding = if self.options.coding { "" } else { " --no-coding" };
+        let element_moves = if self.options.element_moves {
+            ""
+        } else {
+            " --no-element-moves"
+        };
+        let upgrades = if self.options.upgrades {
+            ""
+        } else {
+            " --no-upgrades"
+        };
+        let forgets = if self.options.forgets { "" } else { " --no-forgets" };
         let unlike = if self.options.unlike { "" } else { " --no-unlike" };
         let names: Vec<&str> = self.options.durability.iter().map(|mode| mode.name()).collect();
         let durability = match names.as_slice() {
@@ -146,7 +166,7 @@ impl Failure {
             .map(|mutation| format!(" --mutation {mutation:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{partition_moves}{coding}{mutation}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{}{unlike}{durability} --seed {}{ruins}{damage}{mishaps}{zones}{scripts}{drains}{replaces}{resizes}{growths}{permits}{partition_moves}{coding}{element_moves}{forgets}{upgrades}{mutation}",
             nodes.start(),
             nodes.end(),
             workers.start(),

@@ -7,7 +7,7 @@ use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
 use crate::seed::Options;
 use crate::workloads::{self, Mix};
-use ids::{DurabilityMode, Prng};
+use ids::{DurabilityMode, Prng, SemanticsVersion};
 use mutations::Mutation;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -84,6 +84,10 @@ pub struct Swarm {
     pub permits: u64,
     /// Partitions that are to go to another group.
     pub partition_moves: u64,
+    /// Nodes that need not keep any longer what they held of a group.
+    pub forgets: u64,
+    /// Nodes that are away, and are replaced together at an operator's word.
+    pub zone_replaces: u64,
     /// Disks that fail, or are lost.
     pub disks: u64,
     /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
@@ -163,11 +167,13 @@ pub(crate) enum Fault {
     MayStop,
     PartitionMove,
     Coding,
+    Forget,
+    ReplaceZone,
 }
 
 impl Swarm {
     /// How often each fault is a minute, in the order in which the first of each is drawn.
-    pub(crate) fn faults(&self) -> [(Fault, u64); 28] {
+    pub(crate) fn faults(&self) -> [(Fault, u64); 30] {
         [
             (Fault::Partition, self.partitions),
             (Fault::Break, self.breaks),
@@ -197,6 +203,8 @@ impl Swarm {
             (Fault::PartitionMove, self.partition_moves),
             (Fault::Grow, self.growths),
             (Fault::Coding, self.code_changes),
+            (Fault::Forget, self.forgets),
+            (Fault::ReplaceZone, self.zone_replaces),
         ]
     }
 
@@ -311,6 +319,9 @@ impl Swarm {
         swarm.shape.splits = may_move && swarm.growths > 0;
         swarm.draw_mishaps(seed, options);
         swarm.draw_coding(seed, options);
+        swarm.draw_element_moves(seed, options);
+        swarm.draw_forgets(seed, options);
+        swarm.draw_first_rules(seed, options);
         match mutation {
             // Nodes are emptied and filled again all the time.
             Some(Mutation::LastVoterDrained) => {
@@ -604,6 +615,70 @@ impl Swarm {
         }
     }
 
+    /// Elements that many clients wait for and move, and nothing else, while partitions move all the time to groups that are added: one seed in
+    /// sixteen. Its storm is short, so that it takes about as long as others. What is drawn for it changes nothing else.
+    fn draw_element_moves(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x454c_454d_454e_0012);
+        let may_move = self.partition_moves > 0 && self.hangs == 0;
+        if !options.element_moves || !may_move || prng.below(8) > 0 {
+            return;
+        }
+        self.mix = Mix::elements([30, 50][prng.below(2) as usize]);
+        self.clients = 10;
+        self.think = MILLIS;
+        self.partition_moves = 2_000 + prng.below(4_000);
+        self.storm = (4 + prng.below(3)) * SECONDS;
+        if options.growths {
+            self.growths = self.growths.max(12);
+            self.shape.splits = true;
+        }
+    }
+
+    /// What operators do since they can have nodes forget what they keep, and have several replaced together. What is drawn for it changes
+    /// nothing else.
+    fn draw_forgets(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x464f_5247_4554_0013);
+        if options.mutation.is_some() {
+            return;
+        }
+        if options.forgets {
+            self.forgets = often(&mut prng, 60, 240);
+        }
+        let mut prng = Prng::new(seed ^ 0x5a4f_4e45_5245_0015);
+        if options.replaces && self.drains > 0 {
+            self.zone_replaces = often(&mut prng, 30, 120);
+        }
+    }
+
+    /// Builds of which some know older rules, each of which is followed by one that knows the newest: one seed in four. Nodes that come late are
+    /// of the newest build, since by then others may have no use for an older one. What is drawn for it changes nothing else but how often
+    /// processes end in good order.
+    fn draw_first_rules(&mut self, seed: u64, options: &Options) {
+        let mut prng = Prng::new(seed ^ 0x5550_4752_4144_0014);
+        if !options.upgrades || options.mutation.is_some() || prng.below(4) > 0 {
+            return;
+        }
+        let newest = u64::from(SemanticsVersion::CURRENT.0);
+        let first = match self.mix.runs_scripts() {
+            // By older ones some of them are refused.
+            true => u64::from(SemanticsVersion::HOLDER_READS.0),
+            false => u64::from(SemanticsVersion::OLDEST.0),
+        };
+        // The first node makes the cluster, by the rules that it knows. Who knows none of these cannot join.
+        let oldest = first + prng.below(newest - first);
+        let rules = |node| match node {
+            0 => oldest,
+            _ => oldest + prng.below(2) * prng.below(newest - oldest + 1),
+        };
+        let early = 0..self.shape.nodes - self.late;
+        let rules = early.map(rules).map(|rules| SemanticsVersion(rules as u16));
+        self.shape.first_rules = rules.collect();
+        // One node after the other begins anew, as in an upgrade, where nothing is to hang for half a minute.
+        if self.hangs == 0 {
+            self.hand_overs = self.hand_overs.max(120);
+        }
+    }
+
     /// Zones, as many as replicas, in any of which there may be several nodes. What is drawn for them changes nothing else.
     fn draw_zones(&mut self, seed: u64, options: &Options) {
         let mut prng = Prng::new(seed ^ 0x5a4f_4e45_0000_000a);
@@ -673,6 +748,7 @@ impl Swarm {
                 has_late_zones: false,
                 splits: false,
                 coding: None,
+                first_rules: Vec::new(),
             },
             late: 0,
             clients: 3 + prng.below(8) as usize,
@@ -706,6 +782,8 @@ impl Swarm {
             growths: 0,
             permits: 0,
             partition_moves: 0,
+            forgets: 0,
+            zone_replaces: 0,
             disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             ruins: 0,
             outages: 0,
@@ -729,7 +807,7 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{}; {} nodes of {} workers{}{}{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{}; {} nodes of {} workers{}{}{}{}{}, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.mode().name(),
             shape.nodes,
             if shape.unlike.is_empty() {
@@ -747,6 +825,16 @@ impl fmt::Display for Swarm {
             match shape.coding {
                 Some(percent) => format!(", values as fragments with {percent} % hot"),
                 None => String::new(),
+            },
+            if shape.first_rules.is_empty() {
+                String::new()
+            } else {
+                let rules: Vec<String> = shape
+                    .first_rules
+                    .iter()
+                    .map(|rules| rules.0.to_string())
+                    .collect();
+                format!(" by rules {} at first", rules.join(" "))
             },
             self.late,
             shape.groups,

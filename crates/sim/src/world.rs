@@ -24,7 +24,7 @@ use crate::node::{Bootstrap, Connection, Input, Output};
 use crate::reply;
 use crate::swarm::{Fault, Swarm};
 use crate::trace::Trace;
-use ids::{Boot, Monotonic, NodeId, Prng};
+use ids::{Boot, Monotonic, NodeId, Prng, SemanticsVersion};
 use machine::{Machine, running};
 use std::collections::{BTreeMap, BTreeSet};
 use storage::SimDisk;
@@ -219,6 +219,11 @@ impl<'a> World<'a> {
                 ));
             }
             self.happen(event)?;
+        }
+        let is_newest = |node: &FullNode| node.semantics() == Some(SemanticsVersion::CURRENT);
+        let is_upgraded = running(&self.machines).into_iter().flatten().any(is_newest);
+        if is_upgraded && !self.swarm.shape.first_rules.is_empty() {
+            faults::count_upgrade();
         }
         self.note(|| "at rest".to_owned());
         for node in running(&self.machines).into_iter().flatten() {
@@ -437,6 +442,7 @@ impl<'a> World<'a> {
             me: NodeId(index as u64),
             left,
             founds: index == 0 && self.phase == Phase::Forming,
+            is_first: life == 0,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
             coding: self.coding,
@@ -537,8 +543,9 @@ impl<'a> World<'a> {
     fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
             // Nobody has a node replaced whose memory is all that is left of something: the plan of the command says so.
-            let replaced = order.replaced().and_then(|boot| self.machine_with(boot));
-            if replaced.is_some_and(|index| !self.survives_without(&[index], false)) {
+            let replaced = order.replaced().into_iter();
+            let replaced: Vec<usize> = replaced.filter_map(|boot| self.machine_with(boot)).collect();
+            if !replaced.is_empty() && !self.survives_without(&replaced, false) {
                 continue;
             }
             self.leaving.extend(order.leaving());

@@ -3,7 +3,7 @@
 use super::{FullNode, Holding};
 use coding::{Code, Fragment, Gather, Gathered};
 use gateway::ReplicaView;
-use ids::Db;
+use ids::{Db, SemanticsVersion};
 use keyspace::{Given, GroupCode, Keyspace, WalkPlace};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -86,13 +86,15 @@ pub(super) fn describe(code: &GroupCode, view: &ReplicaView<'_>) -> String {
 type FullKey = (Db, Box<[u8]>);
 
 /// What must be so when everything has come to rest, if values are to be kept as fragments (`is_on`), or are not to be any more; nothing
-/// where they are whole from beginning to end. Where groups have lost their majorities, values may be lost (`may_lack`).
+/// where they are whole from beginning to end. Until a cluster's rules know of fragments there are none. Where groups have lost their majorities, values may be lost (`may_lack`).
 pub(crate) fn check_coded(
     running: &[Option<&FullNode>],
     is_on: Option<bool>,
     may_lack: bool,
 ) -> Result<(), String> {
     let Some(is_on) = is_on else { return Ok(()) };
+    let knows = |node: &&FullNode| node.semantics() >= Some(SemanticsVersion::CODING);
+    let is_on = is_on && running.iter().flatten().any(|node| knows(node));
     let views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for leader in views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {

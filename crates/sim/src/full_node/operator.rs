@@ -2,7 +2,7 @@
 
 use super::{FullNode, machine_of};
 use control::{DURABILITY, Factor, GroupRef, MetaCommand, NodeGoal, RecoverySource};
-use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, PartitionId, Prng};
+use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, PartitionId, Prng, SemanticsVersion};
 
 /// What an operator tells a node.
 #[derive(Clone)]
@@ -48,18 +48,19 @@ impl Order {
         }
     }
 
-    /// The start of a node that is to be replaced by it.
-    pub(crate) fn replaced(&self) -> Option<Boot> {
+    /// The starts of nodes that are to be replaced by it.
+    pub(crate) fn replaced(&self) -> Vec<Boot> {
         match self {
-            Order::Propose(command) => match **command {
-                MetaCommand::Replace { boot, .. } => Some(boot),
-                _ => None,
+            Order::Propose(command) => match &**command {
+                MetaCommand::Replace { boot, .. } => vec![*boot],
+                MetaCommand::ReplaceTogether { boots } => boots.clone(),
+                _ => Vec::new(),
             },
             Order::Transfer(..)
             | Order::MovePartition(..)
             | Order::Cut(..)
             | Order::Stop
-            | Order::Coding(_) => None,
+            | Order::Coding(_) => Vec::new(),
         }
     }
 }
@@ -85,6 +86,10 @@ pub(crate) enum Whim {
     MayStop,
     /// Some partition is to go to another group.
     PartitionMove,
+    /// Some node need not keep what it held of a group.
+    Forget,
+    /// The nodes that are away, of a zone or of all, are not to be waited for.
+    ReplaceZone,
     /// Some connection between two nodes is to be lost.
     Cut,
     /// What is acknowledged is to be kept in another way.
@@ -116,6 +121,8 @@ impl FullNode {
             Whim::Grow => grow(&all, prng).into_iter().collect(),
             Whim::MayStop => may_stop(&all, prng).into_iter().collect(),
             Whim::PartitionMove => move_partition(&all, prng).into_iter().collect(),
+            Whim::Forget => forget(&all, prng).into_iter().collect(),
+            Whim::ReplaceZone => replace_together(&all, prng).into_iter().collect(),
             Whim::Durability => durability(&all, prng).into_iter().collect(),
         }
     }
@@ -210,6 +217,9 @@ fn move_partition(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)>
     }
     let &(machine, group, partition) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
     let state = all.iter().find_map(|node| node.meta.state())?;
+    if state.semantics() < SemanticsVersion::PARTITIONS_MOVE {
+        return None;
+    }
     let groups = state.groups().len() as u64 - 1;
     let to = GroupId::new(prng.below(groups) as u16);
     // As the meta group wishes it: one that was added and lacks replicas may never have a leader again.
@@ -306,7 +316,59 @@ fn replace(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
     ))
 }
 
+/// The nodes of a zone are replaced together, those that are away, as the command plans it; or any two, which is refused if one of them is there.
+fn replace_together(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let known = all.iter().find_map(|node| node.meta.state())?.nodes();
+    let starts = |id: NodeId| all.iter().any(|node| node.is_starting_as(id, known));
+    let is_there = |id: NodeId| {
+        let machine = machine_of(&known[&id].announcement.peer);
+        all.iter().any(|node| Some(node.machine) == machine)
+    };
+    let others: Vec<NodeId> = known.keys().copied().filter(|id| !starts(*id)).collect();
+    let first = *others.get(prng.below(others.len().max(1) as u64) as usize)?;
+    let zone = |id: NodeId| &known[&id].announcement.zone;
+    let away = others
+        .iter()
+        .copied()
+        .filter(|id| !is_there(*id) && zone(*id) == zone(first));
+    let mut named: Vec<NodeId> = away.collect();
+    if named.is_empty() {
+        let second = others[prng.below(others.len() as u64) as usize];
+        named = [first, second].into();
+        named.dedup();
+    }
+    let boots = named.iter().map(|id| known[id].boot).collect();
+    Some((
+        NodeId(asked.machine as u64),
+        propose(MetaCommand::ReplaceTogether { boots }),
+    ))
+}
+
+/// Some node is told to forget what it keeps of a group that began anew, by the state that another one knows. What may be needed is refused.
+fn forget(all: &[&FullNode], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let state = all.iter().find_map(|node| node.meta.state())?;
+    let kept = state.groups().iter().flat_map(|(&group, known)| {
+        let nodes = known.former.iter();
+        nodes.map(move |&node| (group, node, known.generation))
+    });
+    let kept: Vec<(GroupRef, NodeId, u64)> = kept.collect();
+    let &(group, node, generation) = kept.get(prng.below(kept.len().max(1) as u64) as usize)?;
+    let command = MetaCommand::Forget {
+        group,
+        node,
+        generation,
+    };
+    Some((NodeId(asked.machine as u64), propose(command)))
+}
+
 impl FullNode {
+    /// The rules that the cluster follows, as far as it knows its state.
+    pub(crate) fn semantics(&self) -> Option<SemanticsVersion> {
+        Some(self.meta.state()?.semantics())
+    }
+
     /// Whether it is about to be a member, under this name, and has not heard of it.
     fn is_starting_as(&self, id: NodeId, known: &std::collections::BTreeMap<NodeId, control::Node>) -> bool {
         self.started.is_none() && machine_of(&known[&id].announcement.peer) == Some(self.machine)

@@ -91,6 +91,11 @@ impl Mix {
         self.weights[WORKLOADS - 1] = [1, 4, 8][prng.below(3) as usize];
     }
 
+    /// Whether scripts may be run: those of their own workload, and those that fill a database.
+    pub(crate) fn runs_scripts(&self) -> bool {
+        self.share > 0 && (self.weights[5] > 0 || self.weights[WORKLOADS - 1] > 0)
+    }
+
     /// Which workload comes next.
     pub(crate) fn draw_workload(&self, prng: &mut Prng) -> usize {
         let total: u64 = self.weights.iter().sum();

@@ -19,6 +19,19 @@ pub fn zones_lost() -> u64 {
     ZONES_LOST.get()
 }
 
+thread_local! {
+    static UPGRADES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many clusters, some nodes of which knew older rules at first, follow the newest at their end, in all simulations of this thread so far.
+pub fn upgrades() -> u64 {
+    UPGRADES.get()
+}
+
+pub(super) fn count_upgrade() {
+    UPGRADES.set(UPGRADES.get() + 1);
+}
+
 /// What disks did beside failing as a whole, and what operators did to them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Mishaps {
@@ -110,6 +123,8 @@ impl World<'_> {
             Fault::Grow => self.whim(Whim::Grow),
             Fault::MayStop => self.whim(Whim::MayStop),
             Fault::PartitionMove => self.whim(Whim::PartitionMove),
+            Fault::Forget => self.whim(Whim::Forget),
+            Fault::ReplaceZone => self.whim(Whim::ReplaceZone),
             Fault::Cut => self.whim(Whim::Cut),
             Fault::Durability => self.whim(Whim::Durability),
             Fault::Ruin => self.ruin(node),
