@@ -5,6 +5,7 @@ use ids::SemanticsVersion;
 use keyspace::THRESHOLD_MIN;
 use options::CodingChoice;
 use replica::{CodingRule, Replica};
+use std::time::Duration;
 
 /// What follows from the settings, the rules of the cluster, and how much the groups of this worker take.
 ///
@@ -16,6 +17,7 @@ pub(crate) fn coding_rule(cx: &Context) -> Option<CodingRule> {
     is_on.then(|| CodingRule {
         threshold: settings.coding_threshold.max(THRESHOLD_MIN),
         hot_bytes: mean_bytes(&cx.local.replicas) / 100 * settings.coding_hot_percent as usize,
+        delay: Duration::from_millis(settings.coding_delay_millis.into()),
     })
 }
 

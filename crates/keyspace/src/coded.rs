@@ -59,9 +59,6 @@ const HEAD_BYTES_MAX: usize = 1 + 5 + 10 + 5 + 4;
 /// Seconds that a value may not be used and still be kept whole by who leads, while there is room.
 const IDLE_MAX: u32 = 3600;
 
-/// Of how many keys one may have settled before it is worth going through all of them.
-const PASSED_BY_SHARE: u64 = 4;
-
 /// Bytes of values that are demoted in one call, and one value more.
 const DEMOTED_BYTES_MAX: usize = 1024 * 1024;
 
@@ -445,7 +442,7 @@ struct Walk {
     at: Option<(Db, Location)>,
     /// Whether more was settled since it began.
     again: bool,
-    /// How much it may have passed by: operations that were settled since it began, and values that were made whole.
+    /// Operations that were settled since it began, and values that were made whole.
     passed_by: u64,
     /// What it has met, and what the one before has.
     tally: CodingTally,
@@ -773,19 +770,24 @@ impl Keyspace {
         true
     }
 
-    /// Whether [`Keyspace::demote`] would begin to go through all keys again though little has settled since it began last, as keys go: while
-    /// a group is written to, that looks at each key for every value that it replaces.
-    pub fn may_demote_later(&self) -> bool {
+    /// How much a new walk of [`Keyspace::demote`] through all keys may find to do: operations that were settled since the last one began, and
+    /// values that were made whole. `None` while one is under way, and where there is no need for one.
+    pub fn passed_by(&self) -> Option<u64> {
         let walk = self.coding.as_ref().map(|coding| &coding.walk);
-        walk.is_some_and(|walk| {
-            walk.at.is_none() && walk.again && walk.passed_by < self.key_count() as u64 / PASSED_BY_SHARE
-        })
+        walk.filter(|walk| walk.at.is_none() && walk.again)
+            .map(|walk| walk.passed_by)
     }
 
     /// Goes on through the keys and replaces settled values by this replica's fragments: it looks at about `budget` objects. Not an operation:
-    /// each replica does it when it has time. Who leads keeps those that are in use, as `hot` says, and is told which may go
-    /// ([`Keyspace::demote_key`]).
-    pub fn demote(&mut self, budget: usize, local: &LeaderLocal, hot: Option<&mut Hot>) -> Demoted {
+    /// each replica does it when it has time. What was changed after `cool` is left for a later walk. Who leads keeps those that are in use, as
+    /// `hot` says, and is told which may go ([`Keyspace::demote_key`]).
+    pub fn demote(
+        &mut self,
+        budget: usize,
+        cool: Version,
+        local: &LeaderLocal,
+        hot: Option<&mut Hot>,
+    ) -> Demoted {
         let mut demoted = Demoted {
             is_done: true,
             ..Demoted::default()
@@ -794,7 +796,7 @@ impl Keyspace {
             return demoted;
         };
         if coding.row().is_some() {
-            self.go_through(&mut coding, budget, local, hot, &mut demoted);
+            self.go_through(&mut coding, (budget, cool), local, hot, &mut demoted);
             demoted.is_done = coding.walk.at.is_none() && !coding.walk.again;
             demoted.has_ended = coding.walk.at.is_none();
         }
@@ -805,7 +807,7 @@ impl Keyspace {
     fn go_through(
         &mut self,
         coding: &mut Coding,
-        budget: usize,
+        (budget, cool): (usize, Version),
         local: &LeaderLocal,
         mut hot: Option<&mut Hot>,
         demoted: &mut Demoted,
@@ -827,12 +829,13 @@ impl Keyspace {
             && bytes_left > 0
             && let Some((db, from)) = coding.walk.at
         {
-            let mut tally = coding.walk.tally;
+            let (mut tally, mut is_warm) = (coding.walk.tally, false);
             let next = next_settled(self.database(db), from, &mut left, &mut bytes_left, |object| {
                 tally.note(object, rule);
                 match object.coded() {
                     Some(coded) if coding.is_own(coded) => {}
                     Some(_) => demoted.others.push((db, object.key().into())),
+                    None if object.is_settled(rule) && is_on && object.version() > cool => is_warm = true,
                     None if object.is_settled(rule) && is_on => {
                         let is_kept = hot.as_mut().is_some_and(|hot| hot.keeps(object, local));
                         if !is_kept {
@@ -848,6 +851,7 @@ impl Keyspace {
                 None => next_db().map(|db| (db, Location::START)),
             };
             coding.walk.tally = tally;
+            coding.walk.again |= is_warm;
             for key in keys.drain(..) {
                 if hot.is_some() {
                     demoted.ready.push((db, key));

@@ -138,6 +138,7 @@ fields! {
     /// Bytes. What is below the least that has an effect was accepted too.
     coding_threshold: u32 = "coding-threshold";
     coding_hot_percent: u32 = "coding-hot-memory";
+    coding_delay_millis: u32 = "coding-delay";
     /// Bytes.
     proto_max_bulk_len: u64 = "proto-max-bulk-len";
     /// Bytes.

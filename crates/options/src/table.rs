@@ -519,6 +519,15 @@ const WORKING: &[Parameter] = &[
     )
     .unit("percent"),
     Parameter::new(
+        Section::Memory,
+        "coding-delay",
+        integer(0, 3_600_000),
+        "2000",
+        "Milliseconds that a string stays whole after it was written, at least, with `coding`. What is written again within that time is \
+         never cut, which saves time and costs memory. All keys are gone through no more often than that.",
+    )
+    .unit("milliseconds"),
+    Parameter::new(
         Section::Limits,
         "proto-max-bulk-len",
         memory(MB),

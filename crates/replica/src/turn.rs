@@ -2,6 +2,7 @@
 
 use ids::{HashSeed, SemanticsVersion, UnixMillis};
 use keyspace::{AccessClock, EventClasses, Header, LfuParameters, Scratch};
+use std::time::Duration;
 
 /// One turn of a worker's loop. All that a group is asked to do in one turn goes into one entry.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,8 @@ pub struct CodingRule {
     pub threshold: u32,
     /// Bytes of settled values that who leads one group may keep whole.
     pub hot_bytes: usize,
+    /// How long values stay whole after they were written, at least; and the least time from one walk through all keys to the next.
+    pub delay: Duration,
 }
 
 /// Pieces of states in one turn, for the disk and for learners. Clients wait while one is made, so a worker rests in between.

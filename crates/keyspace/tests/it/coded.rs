@@ -94,7 +94,7 @@ fn fragment(keyspace: &Keyspace, db: Db, key: &[u8]) -> Option<Fragment<Bytes>> 
 
 /// A step of demotion of a replica that keeps nothing in use.
 pub(crate) fn demote(node: &mut Node, budget: usize) -> Demoted {
-    node.keyspace.demote(budget, &node.local, None)
+    node.keyspace.demote(budget, Version(u64::MAX), &node.local, None)
 }
 
 /// The replicas of a group, and a keyspace of the same commands that keeps everything whole.

@@ -939,7 +939,9 @@ fn who_leads_keeps_what_is_in_use_as_far_as_there_is_room_and_names_what_may_go(
     let mut group = a_leader_that_was_read_from(40, 10);
     let node = &mut group.nodes[0];
     let mut hot = Hot::new(100_000);
-    let demoted = node.keyspace.demote(10_000, &node.local, Some(&mut hot));
+    let demoted = node
+        .keyspace
+        .demote(10_000, Version(u64::MAX), &node.local, Some(&mut hot));
     assert_eq!(demoted.values, 0, "it says which may go");
     assert_eq!(demoted.ready.len(), 30);
     for (db, key) in &demoted.ready {
@@ -955,7 +957,8 @@ fn who_leads_keeps_what_is_in_use_as_far_as_there_is_room_and_names_what_may_go(
     group.line("SET one v");
     group.settle_all();
     let node = &mut group.nodes[0];
-    node.keyspace.demote(10_000, &node.local, Some(&mut hot));
+    node.keyspace
+        .demote(10_000, Version(u64::MAX), &node.local, Some(&mut hot));
     assert_eq!(hot.kept_by_last_walk(), 10_000, "of the walk before");
     group.check_hashes();
 }
@@ -965,10 +968,14 @@ fn what_is_in_use_does_not_outgrow_its_room() {
     let mut group = a_leader_that_was_read_from(40, 40);
     let node = &mut group.nodes[0];
     let mut hot = Hot::new(15_500);
-    let demoted = node.keyspace.demote(10_000, &node.local, Some(&mut hot));
+    let demoted = node
+        .keyspace
+        .demote(10_000, Version(u64::MAX), &node.local, Some(&mut hot));
     assert_eq!(demoted.ready.len(), 25);
     let mut none = Hot::new(0);
     node.keyspace.hold_as(Incarnation(1));
-    let demoted = node.keyspace.demote(10_000, &node.local, Some(&mut none));
+    let demoted = node
+        .keyspace
+        .demote(10_000, Version(u64::MAX), &node.local, Some(&mut none));
     assert_eq!(demoted.ready.len(), 40);
 }

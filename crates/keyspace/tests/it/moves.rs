@@ -860,8 +860,9 @@ fn values_that_arrive_are_held() {
         target.apply(&EntryOperation::Coding(CodingStep::Settle(applied)));
     };
     let demoted = |target: &mut Group| -> usize {
-        let demote =
-            |(keyspace, local): &mut (Keyspace, LeaderLocal)| keyspace.demote(1_000, local, None).values;
+        let demote = |(keyspace, local): &mut (Keyspace, LeaderLocal)| {
+            keyspace.demote(1_000, Version(u64::MAX), local, None).values
+        };
         let counts: Vec<usize> = target.replicas.iter_mut().map(demote).collect();
         assert_eq!(counts[0], counts[1]);
         counts[0]

@@ -62,10 +62,12 @@ const SETTLE_EVERY: Duration = Duration::from_millis(50);
 /// Objects that are looked at with each tick, to be demoted.
 const WALKED: usize = 4_096;
 
-/// While little settles, all keys are gone through once in so long for each of them, and in a time between these: a walk of many keys costs what
-/// writes of a quarter as many do.
+/// All keys are gone through once in so long for each of them, or when as many have settled: to look at a key that stays what it is costs a
+/// fiftieth of a write.
 const WALK_EVERY: Duration = Duration::from_micros(20);
-const WALK_EVERY_BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// And at least once in so long.
+const WALK_EVERY_MAX: Duration = Duration::from_secs(60);
 
 /// Bytes of refills in one entry, where values are made whole for good.
 const REFILLED_BYTES_MAX: usize = 256 * 1024;
@@ -172,6 +174,24 @@ struct Walked {
     is_done: bool,
     /// When any were last.
     at: Option<Monotonic>,
+    /// Up to here values may be demoted.
+    cool: Version,
+    /// Up to here in a while, and since when that is known.
+    cooling: Option<(Version, Monotonic)>,
+}
+
+impl Walked {
+    /// What is settled now may be demoted when this time has passed, or twice this time.
+    fn cool(&mut self, settled: Version, delay: Duration, now: Monotonic) {
+        match self.cooling {
+            Some((_, at)) if now.since(at) < delay => {}
+            Some((cooled, _)) => {
+                self.cool = cooled;
+                self.cooling = Some((settled, now));
+            }
+            None => self.cooling = Some((settled, now)),
+        }
+    }
 }
 
 /// Whether this replica has its rows.
@@ -1001,11 +1021,16 @@ impl Fragments {
         if self.others.len() >= WANTS_MAX {
             return;
         }
-        let keys = u32::try_from(state.keyspace().key_count()).unwrap_or(u32::MAX);
-        let (least, most) = WALK_EVERY_BOUNDS;
-        let rest = (WALK_EVERY * keys).clamp(least, most);
-        let has_walked = self.walked.at.is_some_and(|at| around.now.since(at) < rest);
-        let has_ended = if state.keyspace().may_demote_later() && has_walked {
+        let settled = state.keyspace().settled_up_to().unwrap_or_default();
+        let delay = turn.coding.map_or(Duration::ZERO, |rule| rule.delay);
+        self.walked.cool(settled, delay, around.now);
+        let keys = state.keyspace().key_count();
+        let rest = (WALK_EVERY * u32::try_from(keys).unwrap_or(u32::MAX)).min(WALK_EVERY_MAX);
+        let rests = state.keyspace().passed_by().is_some_and(|passed_by| {
+            let span = self.walked.at.map_or(WALK_EVERY_MAX, |at| around.now.since(at));
+            span < delay || span < rest && passed_by < keys as u64
+        });
+        let has_ended = if rests {
             self.walked.is_done = false;
             true
         } else {
@@ -1013,7 +1038,7 @@ impl Fragments {
             self.leading.hot.bytes_max = turn.coding.map_or(0, |rule| rule.hot_bytes);
             let hot = leads.then_some(&mut self.leading.hot);
             let (keyspace, local) = state.keyspace_and_local();
-            let demoted = keyspace.demote(WALKED, local, hot);
+            let demoted = keyspace.demote(WALKED, self.walked.cool, local, hot);
             self.walked.is_done = demoted.is_done;
             self.counts.demoted += demoted.values as u64;
             self.others.extend(demoted.others);

@@ -94,6 +94,7 @@ impl Scene {
         let rule = CodingRule {
             threshold: 64,
             hot_bytes: 0,
+            delay: Duration::ZERO,
         };
         Scene::with(&[1, 2, 3], Some(rule))
     }
@@ -600,6 +601,29 @@ fn values_are_settled_and_every_member_demotes_them() {
     scene.wait_until_equal();
 }
 
+/// One is written again and again, the other once.
+#[test]
+fn what_is_written_again_within_the_delay_stays_whole() {
+    let rule = CodingRule {
+        threshold: 64,
+        hot_bytes: 0,
+        delay: Duration::from_secs(1),
+    };
+    let mut scene = Scene::with(&[1, 2, 3], Some(rule));
+    scene.set(0..2);
+    for round in 0..40 {
+        scene.set(0..1);
+        scene.pass(Duration::from_millis(100));
+        let followers = scene.followers();
+        let is_coded = |key| followers.iter().any(|member| scene.is_coded(*member, key));
+        assert!(!is_coded("key:0"), "{round}");
+        assert!(round > 5 || !is_coded("key:1"), "{round}");
+    }
+    scene.wait_until_coded(&keys(1..2));
+    scene.wait_until_coded(&keys(0..2));
+    scene.wait_until_equal();
+}
+
 #[test]
 fn a_read_of_a_fragment_is_answered_when_the_value_was_gathered() {
     let mut scene = coded();
@@ -985,6 +1009,7 @@ fn a_group_that_ends_keeping_fragments_has_everything_as_a_whole() {
     scene.turn.coding = Some(CodingRule {
         threshold: 64,
         hot_bytes: 0,
+        delay: Duration::ZERO,
     });
     scene.set(12..13);
     scene.wait_until_coded(&keys(0..13));
@@ -1130,6 +1155,7 @@ fn what_is_in_use_stays_whole_at_who_leads() {
     let rule = CodingRule {
         threshold: 64,
         hot_bytes: 100 * LONG,
+        delay: Duration::ZERO,
     };
     let mut scene = Scene::with(&[1, 2, 3], Some(rule));
     scene.set(0..10);

@@ -32,6 +32,9 @@ use storage::{PeerBook, StorageError};
 /// How long a worker rests at least behind a piece of state, on nodes where a state goes in many.
 const COPY_REST: Duration = Duration::from_millis(2);
 
+/// What the delays of fragments are drawn with, beside all else.
+const DELAYS: u64 = 0x434f_4449_4e47_0016;
+
 /// Mailbox batches that may wait between two workers, as in production.
 const MAILBOX_BATCHES_MAX: usize = 256;
 /// Mailbox batches kept back for one worker above which no more is read from clients, as in production.
@@ -143,10 +146,13 @@ impl Serving {
         unbounded.expect("0 is allowed");
         if let Some((is_on, percent)) = coding {
             let threshold = keyspace::THRESHOLD_MIN.to_string();
+            // What is drawn for it changes nothing else.
+            let delay = [0, 200, 2_000][Prng::new(prng.clone().next_u64() ^ DELAYS).below(3) as usize];
             let set = settings.set_all(&[
                 (b"coding", on_or_off(is_on)),
                 (b"coding-threshold", threshold.as_bytes()),
                 (b"coding-hot-memory", percent.to_string().as_bytes()),
+                (b"coding-delay", format!("{delay}").as_bytes()),
             ]);
             set.expect("all of it is allowed");
         }
