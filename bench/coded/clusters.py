@@ -94,7 +94,7 @@ def settle(cluster: OurCluster) -> Settled:
 
 def _lacking(found: list[dict[str, int]]) -> str | None:
     for number, one in enumerate(found, 1):
-        for name in ("coding_groups_filling", "coding_groups_stalled", "coding_gathering", "coding_to_refill"):
+        for name in ("coding_groups_filling", "coding_groups_cutting", "coding_groups_stalled", "coding_gathering", "coding_to_refill"):
             if one[name]:
                 return f"{name} of node {number} is {one[name]}"
         if one["coding_lag"] > SETTLED_LAG:

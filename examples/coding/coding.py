@@ -131,7 +131,7 @@ class Watched:
     def _lacking(self) -> str | None:
         for node in self.cluster.nodes:
             found = self.info(node, "coding")
-            for field, most in (("coding_groups_filling", 0), ("coding_groups_stalled", 0), ("coding_to_refill", 0), ("coding_lag", SETTLED_LAG)):
+            for field, most in (("coding_groups_filling", 0), ("coding_groups_cutting", 0), ("coding_groups_stalled", 0), ("coding_to_refill", 0), ("coding_lag", SETTLED_LAG)):
                 if found[field] > most:
                     return f"{field} of node {node.number} is {found[field]}"
         return None

@@ -160,7 +160,10 @@ pub(crate) const TEST: &[&Stage] = &[
                 suite(
                     place,
                     &[
-                        &["--nodes=3", "--extra-args=--workers 2 --coding on"],
+                        &[
+                            "--nodes=3",
+                            "--extra-args=--workers 2 --coding on --coding-threshold 64 --coding-delay 0",
+                        ],
                         OVER_GROUPS,
                     ]
                     .concat(),

@@ -47,6 +47,8 @@ pub struct Chaos {
     pub nodes: usize,
     /// How many groups.
     pub groups: usize,
+    /// How many replicas of each; as many as a cluster has by itself without it. Where a group outlives two losses, two nodes are killed at once.
+    pub replicas: Option<usize>,
     /// The workers of each node.
     pub workers: usize,
     /// When a write counts as done: `memory`, `relaxed` or `strict`.
@@ -69,6 +71,7 @@ impl Default for Chaos {
             time: Duration::from_secs(180),
             nodes: 5,
             groups: 12,
+            replicas: None,
             workers: 2,
             durability: "relaxed".to_owned(),
             is_coded: false,
@@ -326,6 +329,11 @@ impl Chaos {
         }
         if self.is_coded {
             cluster.flag("coding", "on");
+            // Few keys are written again and again.
+            cluster.flag("coding-delay", "0");
+        }
+        if let Some(replicas) = self.replicas {
+            cluster.rf(replicas);
         }
         cluster.grow(self.nodes);
         let addresses = cluster.addresses();
@@ -347,6 +355,7 @@ impl Chaos {
             cluster,
             workload,
             survives: self.durability != "memory",
+            outlives_two: self.replicas.is_some_and(|replicas| replicas >= 5),
             prng: Prng::new(self.seed),
             faults: Vec::new(),
             start: Instant::now(),
@@ -383,6 +392,8 @@ struct Run {
     workload: Clients,
     /// Whether what was acknowledged outlives all processes.
     survives: bool,
+    /// Whether every group has a majority when two nodes are gone.
+    outlives_two: bool,
     prng: Prng,
     faults: Vec<String>,
     start: Instant,
@@ -437,6 +448,17 @@ impl Run {
             return self.kill_all();
         }
         match self.prng.below(if self.cluster.has_namespaces() { 8 } else { 4 }) {
+            0 if self.outlives_two => {
+                self.note(format!("kill nodes {first} and {second}"));
+                [first, second]
+                    .into_iter()
+                    .for_each(|node| self.cluster.kill(node));
+                self.rest(100, 3_000);
+                self.note(format!("start nodes {first} and {second}"));
+                [first, second]
+                    .into_iter()
+                    .for_each(|node| self.cluster.restart(node));
+            }
             0 | 1 => {
                 self.note(format!("kill node {first}"));
                 self.cluster.kill(first);

@@ -104,6 +104,8 @@ pub struct Cluster {
     directory: PathBuf,
     nodes: Vec<Node>,
     groups: usize,
+    /// Of each group, if not as many as a cluster has by itself.
+    replicas: Option<usize>,
     workers: usize,
     flags: Vec<String>,
     /// `ulimit -f` of nodes that are started, in the shell's own blocks.
@@ -121,6 +123,7 @@ impl Cluster {
             directory: fresh_directory(),
             nodes: Vec::new(),
             groups,
+            replicas: None,
             workers: 1,
             flags: Vec::new(),
             file_limit: None,
@@ -222,6 +225,21 @@ impl Cluster {
     /// The workers of each node that begins from now on.
     pub fn workers(&mut self, workers: usize) {
         self.workers = workers;
+    }
+
+    /// Each group has so many replicas, as soon as there are as many nodes.
+    pub fn rf(&mut self, replicas: usize) {
+        self.flag("rf", &replicas.to_string());
+        self.replicas = Some(replicas);
+    }
+
+    /// Of each group, with the nodes that there are.
+    fn replicas(&self) -> usize {
+        match self.replicas {
+            Some(replicas) => replicas.min(self.len()),
+            None if self.len() < 3 => 1,
+            None => 3,
+        }
     }
 
     /// Begins another node, which joins those that are there, and waits until it serves clients.
@@ -692,7 +710,7 @@ impl Cluster {
         Some(found)
     }
 
-    /// Waits until every node that runs says that each group has a leader and as many voters as it should: three, or one
+    /// Waits until every node that runs says that each group has a leader and as many voters as it should: as [`Cluster::rf`] says, or three, or one
     /// as long as there are fewer nodes; and nothing else, on nodes that run, of which each has some.
     ///
     /// # Panics
@@ -719,7 +737,7 @@ impl Cluster {
                 continue;
             };
             for (group, replicas) in seen.replicas.iter().enumerate() {
-                if replicas.len() != 3 || replicas.iter().any(|&(_, _, votes)| !votes) {
+                if replicas.len() != self.replicas() || replicas.iter().any(|&(_, _, votes)| !votes) {
                     let leader = seen.leaders[group];
                     let _ = writeln!(text, "node {node}: group {group} {replicas:?}, leader {leader:?}");
                 }
@@ -733,7 +751,7 @@ impl Cluster {
     /// # Errors
     /// What is not.
     pub fn replicated(&mut self) -> Result<Replicas, String> {
-        let wanted = if self.len() < 3 { 1 } else { 3 };
+        let wanted = self.replicas();
         let mut agreed: Option<Replicas> = None;
         let running: Vec<bool> = (0..self.len()).map(|node| self.is_running(node)).collect();
         for node in (0..self.len()).filter(|&node| running[node] && !self.is_paused(node)) {

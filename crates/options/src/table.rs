@@ -508,7 +508,8 @@ const WORKING: &[Parameter] = &[
         "256",
         "Length of the shortest string that is kept as fragments, with `coding`. Of shorter ones the fragments would save little. What is \
          below 64 counts as 64. A group that keeps fragments follows a lower one, and a higher one it does not.",
-    ),
+    )
+    .flag(),
     Parameter::new(
         Section::Memory,
         "coding-hot-memory",
@@ -526,6 +527,7 @@ const WORKING: &[Parameter] = &[
         "Milliseconds that a string stays whole after it was written, at least, with `coding`. What is written again within that time is \
          never cut, which saves time and costs memory. All keys are gone through no more often than that.",
     )
+    .flag()
     .unit("milliseconds"),
     Parameter::new(
         Section::Limits,

@@ -22,6 +22,8 @@ restarted, and checks what the clients saw. CHORALE_BIN names another binary to 
   --minutes N     how long; parts of a minute are allowed                    3
   --nodes N       how many nodes, 3 to 9                                     5
   --groups N      how many groups                                           12
+  --rf N          replicas of each group, 3 to 6: from 5 on two nodes
+                  are killed at once now and then                       auto
   --workers N     workers of each node                                       2
   --durability D  memory, relaxed or strict; but for memory, all nodes
                   are killed at once now and then, and in strict what
@@ -121,6 +123,7 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
             }
             "--nodes" => chaos.nodes = number(3..=9)?,
             "--groups" => chaos.groups = number(1..=1024)?,
+            "--rf" => chaos.replicas = Some(number(3..=6)?),
             "--workers" => chaos.workers = number(1..=64)?,
             "--load" => {
                 chaos.load = match value.as_str() {
@@ -146,6 +149,9 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
             "--seed" => chaos.seed = value.parse().map_err(|_| "--seed is a number")?,
             _ => return Err(format!("there is no option {name}")),
         }
+    }
+    if chaos.replicas.is_some_and(|replicas| replicas > chaos.nodes) {
+        return Err("--rf is at most the number of --nodes".to_owned());
     }
     Ok(chaos)
 }

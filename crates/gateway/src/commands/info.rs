@@ -581,6 +581,7 @@ impl<'a> Report<'a> {
         let counts = self.shared.coding_counts();
         self.field("coding_groups", counts.groups);
         self.field("coding_groups_filling", counts.groups_filling);
+        self.field("coding_groups_cutting", counts.groups_cutting);
         self.field("coding_groups_stalled", counts.groups_stalled);
         self.field("coding_lag", counts.lag_max);
         self.field("coded_values", counts.tally.coded_values);

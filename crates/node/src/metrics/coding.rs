@@ -17,6 +17,11 @@ pub(super) fn coding(shared: &Shared, page: &mut Exposition) {
             counts.groups_filling,
         ),
         (
+            "chorale_coding_groups_cutting",
+            "Of these, groups of which values here may have to be replaced by fragments yet.",
+            counts.groups_cutting,
+        ),
+        (
             "chorale_coding_groups_stalled",
             "Groups led here in which nothing settles: a replica is away, or lacks fragments.",
             counts.groups_stalled,

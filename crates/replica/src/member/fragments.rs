@@ -90,6 +90,8 @@ pub struct CodingCounts {
     pub groups: u64,
     /// Of these, the ones of which it has not all of its rows yet.
     pub groups_filling: u64,
+    /// Of these, the ones of which values here may have to be replaced by fragments yet.
+    pub groups_cutting: u64,
     /// Values that are being gathered.
     pub gathering: u64,
     /// Fragments of other rows that were found here, and of which own ones are to be made.
@@ -116,6 +118,7 @@ impl AddAssign for CodingCounts {
             tally,
             groups,
             groups_filling,
+            groups_cutting,
             gathering,
             to_recode,
             lag_max,
@@ -129,6 +132,7 @@ impl AddAssign for CodingCounts {
         self.tally += tally;
         self.groups += groups;
         self.groups_filling += groups_filling;
+        self.groups_cutting += groups_cutting;
         self.gathering += gathering;
         self.to_recode += to_recode;
         self.lag_max = self.lag_max.max(lag_max);
@@ -369,6 +373,7 @@ impl Fragments {
             groups_filling: u64::from(
                 code.row_of(around.me).is_some() && self.rows.is_in != Some(code.epoch),
             ),
+            groups_cutting: u64::from(code.is_on && !self.walked.is_done),
             gathering: self.wants.len() as u64,
             to_recode: self.others.len() as u64,
             lag_max: if leads { applied.saturating_sub(settled) } else { 0 },
