@@ -10,19 +10,15 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
-import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-EXIT_WRONG = 1
-EXIT_CANNOT_RUN = 2
-EXIT_INTERRUPTED = 130
+from program import EXIT_CANNOT_RUN, EXIT_INTERRUPTED, EXIT_WRONG, number_within, termination_interrupts
 
 try:
     import redis
@@ -184,20 +180,6 @@ def check_balances(sums: Sums, balances: list[int]) -> None:
             )
 
 
-@contextmanager
-def termination_interrupts() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, so that no server outlives it."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def open_bank(options: argparse.Namespace, cluster: Cluster) -> Sums:
     """All accounts at once, with one MSET, and what they hold together."""
     client = connect(cluster.nodes[0].port)
@@ -304,15 +286,6 @@ def verdict(
         f"\nVERDICT: the total was {sums.total:,} every time, and every balance is what the acknowledged transfers make it."
     )
     return EXIT_INTERRUPTED if was_interrupted else 0
-
-
-def number_within(least: int, most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not least <= (found := int(text)) <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
-        return found
-
-    return number
 
 
 def parse_options() -> argparse.Namespace:

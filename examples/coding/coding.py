@@ -12,19 +12,18 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
-EXIT_WRONG = 1
-EXIT_CANNOT_RUN = 2
-EXIT_INTERRUPTED = 130
+# The nodes are those of the bank; the folder that `picture` takes the drawing from has other ones of that name.
+sys.path.append(str(Path(__file__).resolve().parent.parent / "bank"))
+
+from program import EXIT_CANNOT_RUN, EXIT_INTERRUPTED, EXIT_WRONG, number_within, termination_interrupts  # noqa: E402
 
 try:
     import redis
@@ -33,9 +32,6 @@ try:
 except ImportError as missing:
     print(f"coding: {missing}.\nStart this through examples/coding/run, which installs what it needs.", file=sys.stderr)
     sys.exit(EXIT_CANNOT_RUN)
-
-# The nodes are those of the bank; the folder that `picture` takes the drawing from has other ones of that name.
-sys.path.append(str(Path(__file__).resolve().parent.parent / "bank"))
 
 from nodes import HOST, CannotRun, Cluster, Node, free_ports  # noqa: E402
 
@@ -413,20 +409,6 @@ class Story:
         self.read_all(self.coded, "from fragments", others)
 
 
-@contextmanager
-def termination_interrupts() -> Iterator[None]:
-    """SIGTERM ends the run as Ctrl-C does, so that no server outlives it."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def run(options: argparse.Namespace, folder: Path) -> int:
     screen = Screen(options.plain)
     screen.say("Reading the cities of GeoNames ...")
@@ -460,15 +442,6 @@ def run(options: argparse.Namespace, folder: Path) -> int:
     finally:
         coded.stop()
         replicated.stop()
-
-
-def number_within(least: int, most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not least <= (found := int(text)) <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most}")
-        return found
-
-    return number
 
 
 def parse_options() -> argparse.Namespace:

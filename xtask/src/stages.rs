@@ -140,6 +140,8 @@ pub(crate) const TEST: &[&Stage] = &[
                 program(
                     "cargo run --locked --release -p sim -- --seeds 600 --workers 2 --durability relaxed,strict",
                 ),
+                // Groups of six replicas, which outlive two losses.
+                program("cargo run --locked --release -p sim -- --seeds 100 --nodes 6..7 --workers 1..2"),
             ]
         },
     },

@@ -36,6 +36,9 @@ pub struct ClusterView {
     /// Backups that the cluster takes by itself.
     #[serde(default)]
     pub backups: BackupsView,
+    /// Strings that are kept as fragments on the node that answers; empty where no group there has any, or had.
+    #[serde(default)]
+    pub coding: Option<CodingView>,
     /// Whether nothing moves but what repairs.
     #[serde(default)]
     pub pause: Option<PauseView>,
@@ -79,6 +82,23 @@ pub struct BackupsView {
     pub failed_at: Option<u64>,
     /// See there.
     pub reason: String,
+}
+
+/// Strings that are kept as fragments, on the node that answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodingView {
+    /// Whether they are to be. If not, they are being made whole.
+    pub is_on: bool,
+    /// How many, as its replicas have last counted them.
+    pub values: u64,
+    /// Bytes that they have as wholes.
+    pub value_bytes: u64,
+    /// Bytes of the fragments.
+    pub fragment_bytes: u64,
+    /// Replicas that lack some of their fragments, and make them of those of others.
+    pub groups_filling: u64,
+    /// Groups that the node leads and in which nothing becomes fragments: a replica is away, or lacks some of its own.
+    pub groups_stalled: u64,
 }
 
 /// Nothing moves but what repairs.

@@ -22,8 +22,8 @@ mod transactions;
 
 pub use access::Access;
 pub use cluster::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, PermitView,
-    RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
+    BackupsView, ClusterView, CodingView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView,
+    PermitView, RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
 pub use forgetting::ForgetPlan;
 pub use goals::{

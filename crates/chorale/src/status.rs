@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use admin::{ClusterView, DiskView, GoalView, GroupView, NodeView, ReplicaRole, list};
-use backup::{counted, time_in_words};
+use backup::{bytes_in_words, counted, time_in_words};
 
 use crate::raise_semantics::semantics_in_words;
 
@@ -37,6 +37,9 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
     }
     if let Some(backups) = backups_in_words(view) {
         let _ = write!(text, "{backups}\n\n");
+    }
+    if let Some(coding) = coding_in_words(view) {
+        let _ = write!(text, "{coding}\n\n");
     }
     text.push_str(&columns(&node_rows(view)));
     if is_listing && !view.groups.is_empty() {
@@ -198,6 +201,37 @@ fn backups_in_words(view: &ClusterView) -> Option<String> {
         said.push(format!("The last try failed, at {when} UTC: {}", backups.reason));
     }
     (!said.is_empty()).then(|| said.join(" "))
+}
+
+/// What is kept as fragments on the node that was asked, and what is in the way of more.
+fn coding_in_words(view: &ClusterView) -> Option<String> {
+    let coding = view.coding.filter(|coding| coding.is_on || coding.values > 0)?;
+    let mut said = vec![match coding.is_on {
+        true => "Erasure coding is on.".to_owned(),
+        false => "Erasure coding is off, and what is in fragments becomes whole.".to_owned(),
+    }];
+    if coding.values > 0 {
+        said.push(format!(
+            "Node {} has {} of {} as fragments of {}.",
+            view.answered_by,
+            counted(coding.values, "string"),
+            bytes_in_words(coding.value_bytes),
+            bytes_in_words(coding.fragment_bytes)
+        ));
+    }
+    if coding.groups_filling > 0 {
+        let groups = counted(coding.groups_filling, "group");
+        said.push(format!(
+            "Of {groups} its replica lacks some, and makes them of those of others."
+        ));
+    }
+    if coding.groups_stalled > 0 {
+        let groups = counted(coding.groups_stalled, "group");
+        said.push(format!(
+            "In {groups} that it leads what is written stays whole: a replica is away, or lacks some."
+        ));
+    }
+    Some(said.join(" "))
 }
 
 fn nodes_in_words(view: &ClusterView) -> String {
@@ -415,7 +449,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::{BackupsView, OutageView, ReplicaStatus};
+    use admin::{BackupsView, CodingView, OutageView, ReplicaStatus};
 
     fn three_nodes() -> ClusterView {
         let node = |id: u64| NodeView {
@@ -608,6 +642,37 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
         ] {
             assert!(said.contains(part), "{said}");
         }
+    }
+
+    #[test]
+    fn fragments_are_told_of_where_there_are_any() {
+        let mut view = three_nodes();
+        assert_eq!(coding_in_words(&view), None);
+        let mut coding = CodingView {
+            is_on: true,
+            ..CodingView::default()
+        };
+        let said = |view: &mut ClusterView, coding| {
+            view.coding = Some(coding);
+            coding_in_words(view)
+        };
+        assert_eq!(said(&mut view, coding).as_deref(), Some("Erasure coding is on."));
+        (coding.values, coding.value_bytes, coding.fragment_bytes) = (2_000, 2 << 20, 1 << 20);
+        assert_eq!(
+            said(&mut view, coding).as_deref(),
+            Some("Erasure coding is on. Node 1 has 2000 strings of 2.1 MB as fragments of 1.0 MB.")
+        );
+        (coding.groups_filling, coding.groups_stalled) = (1, 4);
+        let all = said(&mut view, coding).expect("there are some");
+        assert!(all.contains("Of 1 group its replica lacks some"), "{all}");
+        assert!(
+            all.contains("In 4 groups that it leads what is written stays whole"),
+            "{all}"
+        );
+        coding.is_on = false;
+        assert!(said(&mut view, coding).is_some_and(|said| said.contains("becomes whole")));
+        coding.values = 0;
+        assert_eq!(said(&mut view, coding), None);
     }
 
     #[test]

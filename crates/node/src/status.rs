@@ -3,13 +3,13 @@
 use crate::clock;
 use crate::view::View;
 use admin::{
-    BackupsView, ClusterView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView, PermitView,
-    RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
+    BackupsView, ClusterView, CodingView, DiskView, GoalView, GroupView, NodeView, OutageView, PauseView,
+    PermitView, RebalanceView, RecoverySourceView, ReplicaRole, ReplicaStatus, ResizeView,
 };
 use control::{NodeGoal, Placed, RecoverySource, RoutingMap, Standing, State, Stop, StopPermit};
 use gateway::{ClusterStats, DiskSummary, GroupStats, Shared};
 use ids::{Incarnation, NodeId, SemanticsVersion, UnixMillis};
-use options::DurabilityChoice;
+use options::{CodingChoice, DurabilityChoice};
 use std::collections::BTreeMap;
 
 /// What only nodes with a replica of the meta group know.
@@ -103,6 +103,19 @@ fn backups_view(shared: &Shared) -> BackupsView {
         failed_at: millis(summary.failed_at),
         reason: summary.reason,
     }
+}
+
+/// Fragments, as this node's workers have last counted them.
+fn coding_view(shared: &Shared) -> Option<CodingView> {
+    let counts = shared.coding_counts();
+    (counts.groups > 0).then(|| CodingView {
+        is_on: shared.settings().coding == CodingChoice::On,
+        values: counts.tally.coded_values,
+        value_bytes: counts.tally.coded_bytes,
+        fragment_bytes: counts.tally.fragment_bytes,
+        groups_filling: counts.groups_filling,
+        groups_stalled: counts.groups_stalled,
+    })
 }
 
 /// The page of a node in no cluster.
@@ -213,6 +226,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         nodes: nodes.collect(),
         groups: groups.collect(),
         backups: backups_view(shared),
+        coding: coding_view(shared),
         pause: map.pause.map(|pause| PauseView {
             seconds: pause.seconds,
         }),

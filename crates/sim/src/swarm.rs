@@ -729,7 +729,9 @@ impl Swarm {
         let replicas = match prng.below(10) {
             0..7 => 3,
             7 => 2,
-            _ => 5,
+            8 => 5,
+            // Where there are as many nodes.
+            _ => 6,
         };
         let drift_ppm = [0, 500, 49_000][prng.below(3) as usize];
         let fastest = 50 * MICROS + prng.below(500) * MICROS;
