@@ -4,6 +4,7 @@
 //! the test that replays `regressions`.
 
 mod decode;
+mod dumps;
 mod entries;
 mod fragments;
 mod glob;
@@ -22,6 +23,7 @@ mod source;
 mod transfer;
 
 pub use decode::decode;
+pub use dumps::dumps;
 pub use entries::entries;
 pub use fragments::fragments;
 pub use glob::glob;
@@ -124,5 +126,10 @@ pub const TARGETS: &[Target] = &[
         name: "fragments",
         run: fragments,
         seeds: fragments::seeds,
+    },
+    Target {
+        name: "dumps",
+        run: dumps,
+        seeds: dumps::seeds,
     },
 ];

@@ -171,6 +171,16 @@ pub enum Command<'a> {
     },
     /// `MOVE key db`.
     Move { key: &'a [u8], db: Db },
+    /// `DUMP key`.
+    Dump { key: &'a [u8] },
+    /// `RESTORE key ttl payload ..`; without a deadline the key stays.
+    Restore {
+        key: &'a [u8],
+        deadline: Option<Deadline>,
+        payload: &'a [u8],
+        replace: bool,
+        use_of_key: RestoredUse,
+    },
     /// `OBJECT ENCODING|FREQ|IDLETIME|REFCOUNT key`.
     Object { key: &'a [u8], aspect: ObjectAspect },
     /// `MEMORY USAGE key [SAMPLES count]`.
@@ -203,6 +213,17 @@ pub enum Command<'a> {
     MRestore { triples: Args<'a> },
     /// `SWAPDB a b`.
     SwapDb { a: Db, b: Db },
+}
+
+/// What `RESTORE` says of when the key was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RestoredUse {
+    /// Nothing: a moment ago.
+    New,
+    /// `IDLETIME`: so many seconds ago.
+    Idle(u64),
+    /// `FREQ`: so often, as the counter has it.
+    Frequency(u8),
 }
 
 /// When `SET` writes.
@@ -360,6 +381,7 @@ impl Command<'_> {
             | Command::Touch { .. }
             | Command::Type { .. }
             | Command::Ttl { .. }
+            | Command::Dump { .. }
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }
@@ -396,6 +418,7 @@ impl Command<'_> {
             | Command::Flush { .. }
             | Command::BackupMark { .. }
             | Command::MRestore { .. }
+            | Command::Restore { .. }
             | Command::SwapDb { .. } => true,
         }
     }
@@ -424,6 +447,7 @@ impl Command<'_> {
             | Command::GetBit { .. }
             | Command::BitCount { .. }
             | Command::BitPos { .. }
+            | Command::Dump { .. }
             | Command::BitField { writes: false, .. } => ValueAccess::Reads,
 
             Command::Set {
@@ -437,6 +461,7 @@ impl Command<'_> {
             | Command::MSet { .. }
             | Command::MSetNx { .. }
             | Command::MRestore { .. }
+            | Command::Restore { .. }
             | Command::Flush { .. }
             | Command::BackupMark { .. }
             | Command::SwapDb { .. } => ValueAccess::Overwrites,

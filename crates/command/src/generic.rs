@@ -4,8 +4,8 @@ use crate::deadline::{Base, Unit};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
 use crate::spec::{Categories, Cost, Flags, Merge, Spec, Spread, ValueAccess};
-use crate::{Command, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
-use ids::Db;
+use crate::{Command, Deadline, ExpireCondition, ObjectAspect, ReplyError, RestoredUse, TtlForm};
+use ids::{Db, UnixMillis};
 use resp::Args;
 
 pub(crate) const DEL: Spec = Spec::write_several("del", -2)
@@ -203,6 +203,66 @@ pub(crate) const MOVE: Spec = Spec::write("move", 3, KeySpec::CHANGE)
             db: number::parse_db(args.arg(2))?,
         })
     });
+
+pub(crate) const DUMP: Spec = Spec::read("dump", 2)
+    .tips("nondeterministic_output")
+    .cost(Cost::Part)
+    .parse(|args| Ok(Command::Dump { key: args.arg(1) }));
+
+pub(crate) const RESTORE: Spec = Spec::write("restore", -4, KeySpec::OVERWRITE)
+    .flags(Flags::DENYOOM)
+    .of(Categories::DANGEROUS)
+    .access(ValueAccess::Overwrites)
+    .cost(Cost::Part)
+    .parse(|args| restore(args, "restore"));
+
+/// What clients send behind `ASKING` where slots move. They never do so here, so it is the same.
+pub(crate) const RESTORE_ASKING: Spec = Spec::write("restore-asking", -4, KeySpec::OVERWRITE)
+    .flags(Flags::DENYOOM.and(Flags::ASKING))
+    .of(Categories::DANGEROUS)
+    .access(ValueAccess::Overwrites)
+    .cost(Cost::Part)
+    .parse(|args| restore(args, "restore-asking"));
+
+fn restore<'a>(args: Args<'a>, name: &'static str) -> Result<Command<'a>, ReplyError> {
+    let (mut replace, mut is_absolute, mut use_of_key) = (false, false, RestoredUse::New);
+    let mut at = 4;
+    while let Some(word) = args.get(at) {
+        let number = args.get(at + 1);
+        if word.eq_ignore_ascii_case(b"replace") {
+            replace = true;
+        } else if word.eq_ignore_ascii_case(b"absttl") {
+            is_absolute = true;
+        } else if let (true, Some(seconds)) = (word.eq_ignore_ascii_case(b"idletime"), number) {
+            let seconds = number::integer(seconds)?;
+            let seconds = u64::try_from(seconds).map_err(|_| ReplyError::IdleTimeNegative)?;
+            use_of_key = RestoredUse::Idle(seconds);
+            at += 1;
+        } else if let (true, Some(frequency)) = (word.eq_ignore_ascii_case(b"freq"), number) {
+            let frequency = number::integer(frequency)?;
+            let frequency = u8::try_from(frequency).map_err(|_| ReplyError::FrequencyOutOfRange)?;
+            use_of_key = RestoredUse::Frequency(frequency);
+            at += 1;
+        } else {
+            return Err(ReplyError::Syntax);
+        }
+        at += 1;
+    }
+    let millis = number::integer(args.arg(2))?;
+    let deadline = match (millis, is_absolute) {
+        (..0, _) => return Err(ReplyError::InvalidTtl),
+        (0, _) => None,
+        (_, false) => Some(Deadline::parse(Base::Now, Unit::Millis, args.arg(2), name)?),
+        (_, true) => Some(Deadline::At(UnixMillis(millis))),
+    };
+    Ok(Command::Restore {
+        key: args.arg(1),
+        deadline,
+        payload: args.arg(3),
+        replace,
+        use_of_key,
+    })
+}
 
 pub(crate) const OBJECT: Spec = Spec::container("object");
 

@@ -56,7 +56,7 @@ pub use blocking::{BlockingCommand, BlockingPop, waits};
 pub use cluster::slot_asked_for;
 pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
-    SetCondition, SetExpiry, SetReply, TtlForm,
+    RestoredUse, SetCondition, SetExpiry, SetReply, TtlForm,
 };
 pub use geo::*;
 pub use hash::*;

@@ -43,6 +43,15 @@ fixed! {
     BadPayload = "ERR the payload of an object is none, or of a version that this build does not know; nothing was restored";
     /// `MRESTORE` of more elements.
     NothingToContinue = "ERR there is no large collection of that kind under the key to add elements to; nothing was restored";
+    /// `RESTORE`, and so on.
+    InvalidTtl = "ERR Invalid TTL value, must be >= 0";
+    IdleTimeNegative = "ERR Invalid IDLETIME value, must be >= 0";
+    FrequencyOutOfRange = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+    WrongPayload = "ERR DUMP payload version or checksum are wrong";
+    BadDataFormat = "ERR Bad data format";
+    RestoreTooEarly = "ERR RESTORE cannot be carried out while a node of the cluster may be of a build that does not know it: \
+        start all nodes with this build first; nothing was done";
+    BusyKey = "BUSYKEY Target key name already exists.";
     /// A value is to be gathered before.
     ValueLost = "LOST too few fragments of a value of this command are left: more replicas have lost their memory than its code bears; SET or DEL puts an end to it";
     /// The same, where it may be a matter of time.

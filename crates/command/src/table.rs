@@ -56,7 +56,7 @@ command_table! {
         Del = DEL, Unlink = UNLINK, Exists = EXISTS, Touch = TOUCH, Type = TYPE, Expire = EXPIRE, PExpire = PEXPIRE,
         ExpireAt = EXPIREAT, PExpireAt = PEXPIREAT, Ttl = TTL, PTtl = PTTL, ExpireTime = EXPIRETIME,
         PExpireTime = PEXPIRETIME, Persist = PERSIST, Rename = RENAME, RenameNx = RENAMENX, Copy = COPY, Move = MOVE,
-        Object = OBJECT, ObjectEncoding = OBJECT_ENCODING, ObjectFreq = OBJECT_FREQ, ObjectIdleTime = OBJECT_IDLETIME,
+        Dump = DUMP, Restore = RESTORE, RestoreAsking = RESTORE_ASKING, Object = OBJECT, ObjectEncoding = OBJECT_ENCODING, ObjectFreq = OBJECT_FREQ, ObjectIdleTime = OBJECT_IDLETIME,
         ObjectRefCount = OBJECT_REFCOUNT, ObjectHelp = OBJECT_HELP, Keys = KEYS,
     }
     scan: KEYSPACE {
@@ -575,8 +575,9 @@ mod tests {
         assert_eq!(named(Cost::Whole), "hgetall hkeys hvals linsert lrem smembers");
         assert_eq!(
             named(Cost::Part),
-            "blmpop bzmpop copy georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
-             geosearchstore hrandfield hscan lcs lmpop lpop lpos lrange ltrim rpop sdiff sdiffstore sinter sintercard \
+            "blmpop bzmpop copy dump georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
+             geosearchstore hrandfield hscan lcs lmpop lpop lpos lrange ltrim restore restore-asking \
+             rpop sdiff sdiffstore sinter sintercard \
              sinterstore sort sort_ro spop srandmember sscan sunion sunionstore xautoclaim xgroup|delconsumer xgroup|destroy \
              xinfo|stream xpending xrange xread xreadgroup xrevrange xtrim zdiff zdiffstore zinter zintercard \
              zinterstore zmpop zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore \

@@ -36,7 +36,7 @@ use crate::script_on_copies::{Sending, send_on_copies, slots_of};
 use crate::script_program::keeps_libraries;
 use crate::short_script::{Called, Unsuited};
 use command::{Command, CommandId, CommandRoute, Flags, KeyUse, ReplyError, Spec};
-use ids::{Db, GroupId, RequestUuid};
+use ids::{Db, GroupId, RequestUuid, SemanticsVersion};
 use keyspace::BlockCommand;
 use replica::{Condition, locks_of};
 use resp::{Args, ArgsBuf, ReplyWriter};
@@ -145,6 +145,11 @@ impl<'a> Dispatch<'a> {
         }
         if cx.view.is_loading && is_absent(cx, spec, args) {
             return self.reject(&ReplyError::Loading);
+        }
+        if matches!(spec.id, CommandId::Restore | CommandId::RestoreAsking)
+            && cx.turn.semantics < SemanticsVersion::RESTORE
+        {
+            return self.reject(&ReplyError::RestoreTooEarly);
         }
         if session.block.is_some() && self.queue() {
             return;

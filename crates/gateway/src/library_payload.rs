@@ -57,8 +57,7 @@ pub(crate) fn decode(payload: &[u8]) -> Result<Vec<Vec<u8>>, &'static str> {
         .iter()
         .rev()
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    // Redis writes 0 where sums are switched off.
-    if version > VERSION_MAX || sum != 0 && sum != crc64(&payload[..at + 2]) {
+    if version > VERSION_MAX || sum != crc64(&payload[..at + 2]) {
         return Err(NOT_ONE);
     }
     let mut sources = Vec::new();

@@ -71,7 +71,7 @@ impl SemanticsVersion {
     /// The oldest rules this build can follow.
     pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
     /// The newest rules this build can follow, and writes once every node can.
-    pub const CURRENT: SemanticsVersion = SemanticsVersion::CODING;
+    pub const CURRENT: SemanticsVersion = SemanticsVersion::RESTORE;
     /// From these rules on what stands around commands in entries is short: as few bytes as numbers need.
     pub const SHORT_ENTRIES: SemanticsVersion = SemanticsVersion(2);
     /// From these rules on the meta group ends a generation too whose voters are below their floors, which its state knows nothing of.
@@ -91,4 +91,6 @@ impl SemanticsVersion {
     pub const FORGET: SemanticsVersion = SemanticsVersion(8);
     /// From these rules on replicas may keep values as fragments, and say so to each other in messages of their own.
     pub const CODING: SemanticsVersion = SemanticsVersion(9);
+    /// From these rules on `RESTORE` makes values of Redis's own encoding.
+    pub const RESTORE: SemanticsVersion = SemanticsVersion(10);
 }

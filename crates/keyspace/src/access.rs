@@ -3,6 +3,7 @@
 //! Leader-local. It is not replicated, is no input of `apply` and no part of the state hash: two replicas may
 //! differ in it, and only the leader's decides what to evict, through an entry that names the key.
 
+use command::RestoredUse;
 use ids::{Prng, UnixMillis};
 
 /// Statistics of one key in four bytes.
@@ -70,6 +71,18 @@ impl AccessClock {
                 let counter = self.frequency(before);
                 AccessStats::lfu(self.minutes, self.increment(counter, parameters.log_factor))
             }
+        }
+    }
+
+    /// Statistics of a key that `RESTORE` makes. What is said of the other way of counting says nothing.
+    pub fn restored(&self, use_of_key: RestoredUse) -> AccessStats {
+        match (use_of_key, self.lfu) {
+            (RestoredUse::Idle(seconds), None) => {
+                let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+                AccessStats(self.seconds.saturating_sub(seconds))
+            }
+            (RestoredUse::Frequency(counter), Some(_)) => AccessStats::lfu(self.minutes, counter),
+            _ => self.fresh(),
         }
     }
 

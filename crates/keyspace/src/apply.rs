@@ -86,6 +86,13 @@ impl Apply<'_, '_> {
                 self.out.ok();
             }
             Command::MRestore { triples } => self.restore(triples),
+            Command::Restore {
+                key,
+                deadline,
+                payload,
+                replace,
+                use_of_key,
+            } => self.restore_dump(key, deadline, payload, replace, use_of_key),
             Command::SwapDb { a, b } => {
                 self.keyspace.swap_databases(a, b);
                 self.local.is_swapped = self.local.is_awaited;
@@ -123,6 +130,7 @@ impl Apply<'_, '_> {
             | Command::Touch { .. }
             | Command::Type { .. }
             | Command::Ttl { .. }
+            | Command::Dump { .. }
             | Command::Object { .. }
             | Command::MemoryUsage { .. }
             | Command::DebugObject { .. }

@@ -25,6 +25,8 @@ use resp::Args;
 
 /// Bytes that are copied in the time of one step.
 const STEP_BYTES: usize = 256;
+/// Bytes of an element of a payload, as a guess that is no large one.
+const RESTORED_BYTES: usize = 8;
 /// Steps to look a member up where it need not be next to the last one.
 const LOOKUP: usize = 2;
 /// Steps to add an element to a table or tree, or to remove it.
@@ -68,6 +70,10 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
         }
         Command::Sort(command) => values.size(command.key) * SORT,
         Command::Copy { from, .. } => values.size(from) * COPY,
+        Command::Dump { key } => values.size(key) * COPY,
+        // How many elements it has nobody knows before they are read; a string has one.
+        Command::Restore { payload: [0, ..], .. } => 0,
+        Command::Restore { payload, .. } => payload.len() / RESTORED_BYTES * CHANGE,
         Command::Lcs { left, right, .. } => values.text(left).saturating_mul(values.text(right)) / COMPARED,
         Command::Blocking(command) => match command.pop {
             BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),

@@ -162,7 +162,13 @@ fn value_of(object: &Object) -> Element<'_> {
 
 /// Sets a field; whether it is new.
 #[inline]
-fn set(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, field: &[u8], value: &[u8]) -> bool {
+pub(crate) fn set(
+    object: &mut Object,
+    limits: &EncodingLimits,
+    seed: HashSeed,
+    field: &[u8],
+    value: &[u8],
+) -> bool {
     if let Value::Listpack(_, listpack) = object.value() {
         let bytes_max = limits.hash_value_bytes as usize;
         let fits = field.len() <= bytes_max

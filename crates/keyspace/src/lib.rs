@@ -36,6 +36,7 @@ mod undo;
 mod waiters;
 
 mod apply;
+mod dump;
 mod read;
 mod restore;
 

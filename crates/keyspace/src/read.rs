@@ -155,6 +155,7 @@ impl<'k> Reader<'k, '_> {
             Command::Touch { keys } => self.touch(keys),
             Command::Type { key } => self.kind(key),
             Command::Ttl { key, form } => self.ttl(key, form),
+            Command::Dump { key } => self.dump(key),
             Command::Object { key, aspect } => self.object(key, aspect),
             Command::MemoryUsage { key } => self.memory_usage(key),
             Command::DebugObject { key } => self.debug_object(key),
@@ -201,6 +202,7 @@ impl<'k> Reader<'k, '_> {
             | Command::Flush { .. }
             | Command::BackupMark { .. }
             | Command::MRestore { .. }
+            | Command::Restore { .. }
             | Command::SwapDb { .. } => unreachable!("{command:?} is not a read"),
         }
     }

@@ -266,7 +266,7 @@ fn add(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, member: &[u
 }
 
 /// Adds `member`, which is not there, to a set.
-fn add_new(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, member: &[u8]) {
+pub(crate) fn add_new(object: &mut Object, limits: &EncodingLimits, seed: HashSeed, member: &[u8]) {
     if let Some(Large::Set(directory)) = object.large_mut() {
         let hash = directory.hash(member);
         return directory.insert(hash, Object::string(member, b"", None, Version(0)));

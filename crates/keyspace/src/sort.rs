@@ -51,7 +51,7 @@ impl Place {
 }
 
 /// Calls `visit` for the elements of a list, set or sorted set, in the order in which it has them.
-fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
+pub(crate) fn for_each_element(object: &Object, mut visit: impl FnMut(&[u8])) {
     let mut digits = Digits::default();
     match object.value() {
         Value::Listpack(Kind::SortedSet, listpack) => listpack
@@ -360,12 +360,17 @@ impl Apply<'_, '_> {
 }
 
 /// A list of these elements.
-fn list_of(key: &[u8], elements: &[Text], limits: EncodingLimits, version: Version) -> Object {
+pub(crate) fn list_of(
+    key: &[u8],
+    elements: &[impl AsRef<[u8]>],
+    limits: EncodingLimits,
+    version: Version,
+) -> Object {
     let mut sequence = listpack::EMPTY.to_vec();
-    for element in elements {
+    for element in elements.iter().map(AsRef::as_ref) {
         if !fits_one_node(Listpack::new(&sequence), element.len(), limits.list_node_size) {
             let mut list = List::default();
-            for element in elements {
+            for element in elements.iter().map(AsRef::as_ref) {
                 list.push_back(element, limits.list_node_size);
             }
             return Object::large(key, Large::List(list), None, version);

@@ -104,6 +104,11 @@ fn take_ranks(edit: &mut Edit<'_>, ranks: Range<usize>) {
     listpack::remove(edit.object, at, 2 * ranks.len());
 }
 
+/// Puts members in the order of a sorted set.
+pub(crate) fn sort(members: &mut [Scored]) {
+    members.sort_unstable_by(|left, right| tree::compare((left.1, &left.0), (right.1, &right.0)));
+}
+
 /// The object of a result: these members, in order and none twice.
 pub(crate) fn object_of(
     key: &[u8],

@@ -8,11 +8,13 @@
 mod answers;
 mod block;
 mod claiming;
+mod dumped;
 mod entries;
 mod group;
 mod reading;
 mod record;
 
+pub(crate) use dumped::{dumped, restored};
 pub(crate) use entries::Stream;
 pub(crate) use record::{RecordsFrom, are_records, is_stream};
 

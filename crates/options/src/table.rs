@@ -820,7 +820,7 @@ inert! {
         "list-compress-depth": integer(0, INT), "0",
             "Nodes at each end of a list that are not compressed. 0: none is.", unit("nodes");
     }
-    Encodings, "Chorale has no `RESTORE` yet." => {
+    Encodings, "`RESTORE` always checks all of its payload." => {
         "sanitize-dump-payload": choice(&["no", "yes", "clients"]), "yes", "Whether `RESTORE` checks its payload.";
     }
     Compatibility, NO_RDB => {

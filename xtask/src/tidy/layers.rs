@@ -7,7 +7,7 @@ use crate::tree::Tree;
 /// From the bottom. A crate uses crates of earlier rows, and what `BESIDE` adds.
 pub(crate) const LAYERS: &[&[&str]] = &[
     &["ids", "codec", "mutations", "history", "transcript"],
-    &["resp", "command", "txn", "script", "coding"],
+    &["resp", "command", "txn", "script", "coding", "rdb"],
     &["keyspace", "consensus", "ring"],
     &["replica", "control", "peer-wire", "options"],
     &["gateway"],

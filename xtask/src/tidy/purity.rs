@@ -22,6 +22,7 @@ const PURE: &[&str] = &[
     "gateway",
     "script",
     "coding",
+    "rdb",
 ];
 
 /// Foreign crates that compute and do nothing else.

@@ -15,6 +15,7 @@ mod differential;
 mod directory_check;
 mod disks;
 mod drain;
+mod dumps;
 mod durability;
 mod durability_changes;
 mod every_command;

@@ -26,6 +26,7 @@ fn each_needed<'a>(command: &Command<'a>, visit: &mut impl FnMut(&'a [u8])) {
         | Command::Add { key, .. }
         | Command::Take { key, .. }
         | Command::GetRange { key, .. }
+        | Command::Dump { key }
         | Command::SetBit { key, .. }
         | Command::GetBit { key, .. }
         | Command::BitCount { key, .. }
@@ -94,6 +95,7 @@ fn each_needed<'a>(command: &Command<'a>, visit: &mut impl FnMut(&'a [u8])) {
         | Command::Flush { .. }
         | Command::BackupMark { .. }
         | Command::MRestore { .. }
+        | Command::Restore { .. }
         | Command::SwapDb { .. } => {}
     }
 }

@@ -1,8 +1,7 @@
 //! `ZUNION`, `ZINTER`, `ZDIFF` and their kin: several sorted sets, or sets, made into one.
 
-use super::tree::compare;
 use super::view::View;
-use super::{Scored, write_count, write_member};
+use super::{Scored, sort, write_count, write_member};
 use crate::apply::Apply;
 use crate::listpack::Element;
 use crate::object::{Kind, Object};
@@ -128,7 +127,7 @@ fn combined(combination: &Combination<'_>, objects: &[Option<ObjectRef<'_>>]) ->
             left
         }
     };
-    members.sort_unstable_by(|left, right| compare((left.1, &left.0), (right.1, &right.0)));
+    sort(&mut members);
     members
 }
 

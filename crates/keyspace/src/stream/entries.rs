@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Bytes of an entry's fields: Redis takes no more.
-const ENTRY_BYTES_MAX: usize = 1 << 30;
+pub(super) const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// About how many bytes the place of a block in the tree takes.
 const BLOCK_PLACE_BYTES: usize = 112;

@@ -5,6 +5,7 @@ mod coded;
 mod coding_steps;
 mod copies;
 mod cost;
+mod dumps;
 mod entries;
 mod expiry;
 mod extensions;

@@ -336,6 +336,12 @@ const TEMPLATES: &[&str] = &[
     "SWAPDB D D",
     "BACKUP MARK S",
     "MRESTORE K T R K 0 R",
+    "DUMP K",
+    "RESTORE K T Y",
+    "RESTORE K T Y REPLACE",
+    "RESTORE K 0 Y REPLACE",
+    "RESTORE-ASKING K T Y REPLACE",
+    "RESTORE K T Y REPLACE ABSTTL IDLETIME 7",
 ];
 
 /// No number here lets a string grow beyond some kilobytes: larger ones are refused.
@@ -426,9 +432,36 @@ fn fill(word: &str, prng: &mut Prng) -> Vec<u8> {
             let flags = [0, 2, 4, 128][prng.below(4) as usize];
             [vec![1, flags, form], value(prng)].concat()
         }
+        "Y" => payload(prng),
         "P" => ["*", "k*", "[a-k]?", "\\", "[^k", "*1*2*", ""][prng.below(7) as usize].into(),
         _ => word.into(),
     }
+}
+
+/// What `DUMP` gives of a value of any type; or something that differs from it in a bit.
+fn payload(prng: &mut Prng) -> Vec<u8> {
+    let (kind, count) = (prng.below(5), 1 + prng.below(9) as usize);
+    let mut payload = match kind {
+        0 => rdb::PayloadWriter::string(&value(prng)),
+        1 => rdb::PayloadWriter::list(count),
+        2 => rdb::PayloadWriter::set(count),
+        3 => rdb::PayloadWriter::hash(count),
+        _ => rdb::PayloadWriter::sorted_set(count),
+    };
+    for number in (0..count).filter(|_| kind > 0) {
+        payload.element(format!("m{number}").as_bytes());
+        match kind {
+            3 => payload.element(&value(prng)),
+            4 => payload.score(number as f64 / 2.0),
+            _ => {}
+        }
+    }
+    let mut payload = payload.finish();
+    if prng.below(4) == 0 {
+        let at = prng.below(payload.len() as u64) as usize;
+        payload[at] ^= 1 << prng.below(8);
+    }
+    payload
 }
 
 pub(crate) fn key(prng: &mut Prng) -> Vec<u8> {
