@@ -41,7 +41,9 @@ fn of<'a>(mut writer: PayloadWriter, elements: impl Iterator<Item = &'a Vec<u8>>
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let elements: Vec<Vec<u8>> = (0..6).map(|number| format!("{}", number * 900).into_bytes()).collect();
+    let elements: Vec<Vec<u8>> = (0..6)
+        .map(|number| format!("{}", number * 900).into_bytes())
+        .collect();
     let mut sorted = PayloadWriter::sorted_set(1);
     sorted.element(b"member");
     sorted.score(1.5);
@@ -70,6 +72,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         b"\x10\x0c\x0c\0\0\0\x02\0\x81a\x02\x05\x01\xff".to_vec(),
         b"\0\xc3\x05\x0e\x01aa\xe0\x03\0".to_vec(),
     ];
-    let bodies = payloads.iter().map(|payload| rdb::open(payload).unwrap_or(payload).to_vec());
+    let bodies = payloads
+        .iter()
+        .map(|payload| rdb::open(payload).unwrap_or(payload).to_vec());
     bodies.collect()
 }

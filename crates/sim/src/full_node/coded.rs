@@ -94,7 +94,7 @@ pub(crate) fn check_coded(
 ) -> Result<(), String> {
     let Some(is_on) = is_on else { return Ok(()) };
     let knows = |node: &&FullNode| node.semantics() >= Some(SemanticsVersion::CODING);
-    let is_on = is_on && running.iter().flatten().any(|node| knows(node));
+    let is_on = is_on && running.iter().flatten().any(knows);
     let views = || running.iter().flatten().flat_map(|node| node.replica_views());
     for leader in views() {
         let Some(member) = leader.member().filter(|member| member.leads()) else {
