@@ -712,13 +712,17 @@ impl Swarm {
 
     /// Bytes of one piece of a long operation, on nodes where little is long: so many that an operation on every key is through
     /// within the deadline of its transaction, also where a round takes long. And where partitions move, that what is left of one is
-    /// through while it is locked, which is for three seconds at most.
+    /// through while it is locked, which is for three seconds at most. Where values may be fragments, strings are ten times as long.
     pub(crate) fn piece_bytes(&self) -> usize {
         let moves = self.shape.splits || self.partition_moves > 0;
-        match (self.latency.1 + self.turn, moves) {
+        let bytes = match (self.latency.1 + self.turn, moves) {
             (..=SHORT_HOP, _) | (..=FAST_HOP, false) => 10,
             (..=FAST_HOP, true) | (_, false) => 40,
             (_, true) => 160,
+        };
+        match self.shape.coding {
+            Some(_) => 10 * bytes,
+            None => bytes,
         }
     }
 

@@ -1010,6 +1010,7 @@ fn bytes_that_are_like_chunks_of_a_coded_state_never_panic() {
     }
 }
 
+/// But for the two bytes of the newest rules, which are behind the `06` of the rest.
 #[test]
 fn a_coded_state_has_the_bytes_that_it_always_had() {
     let (mut group, _) = with_a_coded_value();
