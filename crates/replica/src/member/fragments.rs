@@ -1411,7 +1411,9 @@ impl Fragments {
         let comes: Vec<Incarnation> = target.voters.iter().filter(has_none).copied().collect();
         // A learner may have a row as well, and go before it was a voter.
         let is_fewer = target.voters.len() < around.members.voters.len() || comes.len() < leaving.len();
-        if is_short && is_fewer {
+        // While values are made whole no row is given on.
+        let none_is_given = !code.is_on && !leaving.is_empty();
+        if is_short && is_fewer || none_is_given {
             return match self.silence_of(leaving, around) {
                 // What it had is lost, and is made up of what the others have.
                 Silence::Long if self.holders_in(code, &stay) >= code.code.data() => true,

@@ -961,6 +961,32 @@ fn a_learner_that_was_given_a_row_may_go_before_it_is_a_voter() {
     scene.wait_until_equal_among(&stay);
 }
 
+/// The group has grown, and was to have another code; but two holders of three are lost before values were whole, and no one can make them so.
+#[test]
+fn lost_holders_may_be_taken_out_of_a_group_that_cannot_be_made_whole() {
+    let mut scene = coded();
+    let lost = scene.followers();
+    scene.on_the_way = Box::new(|_, _, sent| {
+        if let Sent::Coding(CodingMessage::Answer { found, .. }) = sent {
+            found.clear();
+        }
+    });
+    [4, 5].map(|member| scene.add(member, &[]));
+    scene.become_members(&[1, 2, 3, 4, 5], |_| {});
+    scene.wait("values are to be whole", |scene| {
+        let code = scene.at_leader().keyspace().code();
+        code.is_some_and(|code| !code.is_on)
+    });
+    for member in &lost {
+        scene.down(*member);
+    }
+    scene.pass(Duration::from_secs(1));
+    let stay: Vec<u64> = (1..=5).filter(|member| *member != lost[0].0).collect();
+    scene.become_members_for(&stay, Duration::from_secs(20));
+    assert!(scene.has_voters(&[1, 2, 3, 4, 5]), "they may come back");
+    scene.become_members(&stay, |_| {});
+}
+
 /// It was heard when it had not got to the code that there is, and never again.
 #[test]
 fn a_holder_that_is_lost_holds_nobody_up() {
