@@ -214,7 +214,7 @@ pub(crate) const RESTORE: Spec = Spec::write("restore", -4, KeySpec::OVERWRITE)
     .of(Categories::DANGEROUS)
     .access(ValueAccess::Overwrites)
     .cost(Cost::Part)
-    .parse(|args| restore(args, "restore"));
+    .parse(restore);
 
 /// What clients send behind `ASKING` where slots move. They never do so here, so it is the same.
 pub(crate) const RESTORE_ASKING: Spec = Spec::write("restore-asking", -4, KeySpec::OVERWRITE)
@@ -222,9 +222,9 @@ pub(crate) const RESTORE_ASKING: Spec = Spec::write("restore-asking", -4, KeySpe
     .of(Categories::DANGEROUS)
     .access(ValueAccess::Overwrites)
     .cost(Cost::Part)
-    .parse(|args| restore(args, "restore-asking"));
+    .parse(restore);
 
-fn restore<'a>(args: Args<'a>, name: &'static str) -> Result<Command<'a>, ReplyError> {
+fn restore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let (mut replace, mut is_absolute, mut use_of_key) = (false, false, RestoredUse::New);
     let mut at = 4;
     while let Some(word) = args.get(at) {
@@ -233,12 +233,16 @@ fn restore<'a>(args: Args<'a>, name: &'static str) -> Result<Command<'a>, ReplyE
             replace = true;
         } else if word.eq_ignore_ascii_case(b"absttl") {
             is_absolute = true;
-        } else if let (true, Some(seconds)) = (word.eq_ignore_ascii_case(b"idletime"), number) {
+        } else if let (true, Some(seconds), RestoredUse::New | RestoredUse::Idle(_)) =
+            (word.eq_ignore_ascii_case(b"idletime"), number, use_of_key)
+        {
             let seconds = number::integer(seconds)?;
             let seconds = u64::try_from(seconds).map_err(|_| ReplyError::IdleTimeNegative)?;
             use_of_key = RestoredUse::Idle(seconds);
             at += 1;
-        } else if let (true, Some(frequency)) = (word.eq_ignore_ascii_case(b"freq"), number) {
+        } else if let (true, Some(frequency), RestoredUse::New | RestoredUse::Frequency(_)) =
+            (word.eq_ignore_ascii_case(b"freq"), number, use_of_key)
+        {
             let frequency = number::integer(frequency)?;
             let frequency = u8::try_from(frequency).map_err(|_| ReplyError::FrequencyOutOfRange)?;
             use_of_key = RestoredUse::Frequency(frequency);
@@ -252,7 +256,8 @@ fn restore<'a>(args: Args<'a>, name: &'static str) -> Result<Command<'a>, ReplyE
     let deadline = match (millis, is_absolute) {
         (..0, _) => return Err(ReplyError::InvalidTtl),
         (0, _) => None,
-        (_, false) => Some(Deadline::parse(Base::Now, Unit::Millis, args.arg(2), name)?),
+        // Whether there is such a time is said when the payload was looked at.
+        (_, false) => Some(Deadline::In(millis)),
         (_, true) => Some(Deadline::At(UnixMillis(millis))),
     };
     Ok(Command::Restore {

@@ -27,6 +27,8 @@ use resp::Args;
 const STEP_BYTES: usize = 256;
 /// Bytes of an element of a payload, as a guess that is no large one.
 const RESTORED_BYTES: usize = 8;
+/// Bytes that are unpacked in the time of one step.
+const UNPACKED_BYTES: usize = 32;
 /// Steps to look a member up where it need not be next to the last one.
 const LOOKUP: usize = 2;
 /// Steps to add an element to a table or tree, or to remove it.
@@ -72,8 +74,10 @@ pub fn cost<'k>(command: &Command<'_>, db: Db, keyspace_of: &dyn Fn(&[u8]) -> Op
         Command::Copy { from, .. } => values.size(from) * COPY,
         Command::Dump { key } => values.size(key) * COPY,
         // How many elements it has nobody knows before they are read; a string has one.
-        Command::Restore { payload: [0, ..], .. } => 0,
-        Command::Restore { payload, .. } => payload.len() / RESTORED_BYTES * CHANGE,
+        Command::Restore { payload, .. } => match (rdb::unpacked_bytes(payload), payload.first()) {
+            (bytes, Some(0)) => bytes / UNPACKED_BYTES,
+            (bytes, _) => bytes / RESTORED_BYTES * CHANGE,
+        },
         Command::Lcs { left, right, .. } => values.text(left).saturating_mul(values.text(right)) / COMPARED,
         Command::Blocking(command) => match command.pop {
             BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),

@@ -134,10 +134,6 @@ impl Apply<'_, '_> {
         let Ok(body) = rdb::open(payload) else {
             return ReplyError::WrongPayload.write(self.out);
         };
-        let Some(deadline) = deadline.map_or(Some(None), |deadline| deadline.resolve(self.time()).map(Some))
-        else {
-            return ReplyError::InvalidExpireTime("restore").write(self.out);
-        };
         let making = Making {
             key,
             limits: self.keyspace.limits(),
@@ -149,6 +145,10 @@ impl Apply<'_, '_> {
         let object = value.ok().and_then(|value| making.object(value));
         let Some(mut object) = object else {
             return ReplyError::BadDataFormat.write(self.out);
+        };
+        let Some(deadline) = deadline.map_or(Some(None), |deadline| deadline.resolve(self.time()).map(Some))
+        else {
+            return ReplyError::InvalidExpireTime("restore").write(self.out);
         };
         if deadline.is_some_and(|deadline| deadline <= self.time()) {
             self.delete_and_note(key);

@@ -83,6 +83,29 @@ pub(crate) fn read_string<'a>(input: &mut Input<'a>, budget: &Budget) -> Result<
     Ok(Cow::Owned(number.to_string().into_bytes()))
 }
 
+/// Passes a string over: how many bytes it comes to.
+pub(crate) fn string_bytes(input: &mut Input<'_>) -> Result<usize, ValueError> {
+    let packed = match input.first() {
+        Some(INT8) => 1,
+        Some(INT16) => 2,
+        Some(INT32) => 4,
+        Some(COMPRESSED) => {
+            input.byte()?;
+            let packed = read_size(input)?;
+            let length = read_size(input)?;
+            // What it comes to is known, whether or not the bytes are there.
+            let _ = input.take(packed);
+            return Ok(length);
+        }
+        Some(_) | None => {
+            let length = read_size(input)?;
+            return input.take(length).map(<[u8]>::len);
+        }
+    };
+    input.byte()?;
+    input.take(packed).map(<[u8]>::len)
+}
+
 fn read_size(input: &mut Input<'_>) -> Result<usize, ValueError> {
     usize::try_from(read_length(input)?).map_err(|_| ValueError::TooLarge)
 }

@@ -16,6 +16,7 @@
 //! writing, and the order of sorted sets: whoever keeps them puts them in order.
 
 mod error;
+mod estimate;
 mod input;
 mod intset;
 mod length;
@@ -31,6 +32,7 @@ mod ziplist;
 mod zipmap;
 
 pub use error::{PayloadError, ValueError};
+pub use estimate::unpacked_bytes;
 pub use payload::open;
 pub use stream::{Consumer, EntryId, Pending, StreamEntry, StreamGroup, StreamValue};
 pub use stream_write::{GroupWriter, StreamNumbers, StreamWriter};

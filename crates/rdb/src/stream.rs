@@ -35,6 +35,11 @@ pub(crate) const ENTRY_ELEMENTS: i64 = 3;
 /// The number of entries that a group has read, if it is not known.
 pub(crate) const READ_UNKNOWN: u64 = u64::MAX;
 
+/// The entries of a listpack come to no more than so many bytes, and to so many times its own: a server ends one at some kilobytes, or a
+/// hundred entries.
+const PART_MIN: usize = 1 << 20;
+const PART_FACTOR: usize = 128;
+
 /// A time that never was.
 const NEVER: i64 = -1;
 
@@ -136,7 +141,11 @@ pub(crate) fn read(
             id,
             fields: Vec::new(),
         };
-        part.read(&mut before, &mut entries, budget)?;
+        // Each entry may repeat the names of all fields.
+        let most = budget.left().min(PART_MIN + PART_FACTOR * bytes.len());
+        let mut own = Budget::new(most);
+        part.read(&mut before, &mut entries, &mut own)?;
+        budget.charge(most - own.left())?;
     }
     let count = read_length(input)?;
     if count != entries.len() as u64 {

@@ -51,6 +51,44 @@ const STREAM_7_2: u8 = 21;
 const PLAIN: u64 = 1;
 const PACKED: u64 = 2;
 
+pub(crate) fn is_stream(kind: u8) -> bool {
+    [STREAM_5_0, STREAM_7_0, STREAM_7_2].contains(&kind)
+}
+
+/// Whether all of the value is one string, packed or not.
+pub(crate) fn is_one_string(kind: u8) -> bool {
+    [
+        STRING,
+        HASH_ZIPMAP,
+        LIST_ZIPLIST,
+        SET_INTSET,
+        SORTED_SET_ZIPLIST,
+        HASH_ZIPLIST,
+        HASH_LISTPACK,
+        SORTED_SET_LISTPACK,
+        SET_LISTPACK,
+    ]
+    .contains(&kind)
+}
+
+/// Whether each string has before it what it is a part of.
+pub(crate) fn is_list_of_parts(kind: u8) -> bool {
+    kind == LIST_LISTPACKS
+}
+
+/// Passes over what stands behind a member.
+pub(crate) fn pass_score(kind: u8, input: &mut Input<'_>) -> Result<(), ValueError> {
+    let bytes = match kind {
+        SORTED_SET => 8,
+        SORTED_SET_TEXT => match input.byte()? {
+            253.. => 0,
+            length => length.into(),
+        },
+        _ => 0,
+    };
+    input.take(bytes).map(|_| ())
+}
+
 /// The value of a key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PayloadValue {
