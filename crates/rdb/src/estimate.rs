@@ -65,7 +65,9 @@ mod tests {
     #[test]
     fn what_is_not_counts_as_it_is() {
         let mut hash = PayloadWriter::hash(2);
-        ["f", "value", "g", "17"].map(|word| hash.element(word.as_bytes()));
+        for word in ["f", "value", "g", "17"] {
+            hash.element(word.as_bytes());
+        }
         let mut sorted_set = PayloadWriter::sorted_set(1);
         sorted_set.element(b"member");
         sorted_set.score(0.5);

@@ -971,7 +971,8 @@ fn lost_holders_may_be_taken_out_of_a_group_that_cannot_be_made_whole() {
             found.clear();
         }
     });
-    [4, 5].map(|member| scene.add(member, &[]));
+    scene.add(4, &[]);
+    scene.add(5, &[]);
     scene.become_members(&[1, 2, 3, 4, 5], |_| {});
     scene.wait("values are to be whole", |scene| {
         let code = scene.at_leader().keyspace().code();
