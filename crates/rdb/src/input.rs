@@ -45,6 +45,11 @@ impl<'a> Input<'a> {
         Input { rest: bytes }
     }
 
+    /// What was not read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// How many were not read.
     pub(crate) fn len(&self) -> usize {
         self.rest.len()

@@ -57,57 +57,75 @@ pub(crate) fn read_element_count(input: &mut Input<'_>, bytes_each: usize) -> Re
 /// Redis has no empty collections.
 pub(crate) const EMPTY: ValueError = expected("a collection that is not empty");
 
-/// A string. What is made by LZF is held to the budget, but takes nothing of it: that is for what stays.
-pub(crate) fn read_string<'a>(input: &mut Input<'a>, budget: &Budget) -> Result<Cow<'a, [u8]>, ValueError> {
+/// What stands in front of a string.
+enum Head {
+    /// A number of so many bytes.
+    Number(usize),
+    /// So many bytes, which LZF makes `length` of.
+    Compressed { packed: usize, length: usize },
+    /// So many bytes, as they are.
+    Plain(usize),
+}
+
+fn read_head(input: &mut Input<'_>) -> Result<Head, ValueError> {
     let number = match input.first() {
         Some(INT8) => 1,
         Some(INT16) => 2,
         Some(INT32) => 4,
         Some(COMPRESSED) => {
             input.byte()?;
-            let packed = read_size(input)?;
-            let length = read_size(input)?;
-            let packed = input.take(packed)?;
-            if length > budget.left() {
-                return Err(ValueError::TooLarge);
-            }
-            return lzf::unpack(packed, length).map(Cow::Owned);
+            let (packed, length) = (read_size(input)?, read_size(input)?);
+            return Ok(Head::Compressed { packed, length });
         }
-        Some(_) | None => {
-            let length = read_size(input)?;
-            return input.take(length).map(Cow::Borrowed);
-        }
+        Some(_) | None => return read_size(input).map(Head::Plain),
     };
     input.byte()?;
-    let number = input.signed(number)?;
-    Ok(Cow::Owned(number.to_string().into_bytes()))
-}
-
-/// Passes a string over: how many bytes it comes to.
-pub(crate) fn string_bytes(input: &mut Input<'_>) -> Result<usize, ValueError> {
-    let packed = match input.first() {
-        Some(INT8) => 1,
-        Some(INT16) => 2,
-        Some(INT32) => 4,
-        Some(COMPRESSED) => {
-            input.byte()?;
-            let packed = read_size(input)?;
-            let length = read_size(input)?;
-            // What it comes to is known, whether or not the bytes are there.
-            let _ = input.take(packed);
-            return Ok(length);
-        }
-        Some(_) | None => {
-            let length = read_size(input)?;
-            return input.take(length).map(<[u8]>::len);
-        }
-    };
-    input.byte()?;
-    input.take(packed).map(<[u8]>::len)
+    Ok(Head::Number(number))
 }
 
 fn read_size(input: &mut Input<'_>) -> Result<usize, ValueError> {
     usize::try_from(read_length(input)?).map_err(|_| ValueError::TooLarge)
+}
+
+/// A string. What is made by LZF is held to the budget, but takes nothing of it: that is for what stays.
+pub(crate) fn read_string<'a>(input: &mut Input<'a>, budget: &Budget) -> Result<Cow<'a, [u8]>, ValueError> {
+    match read_head(input)? {
+        Head::Number(bytes) => {
+            let number = input.signed(bytes)?;
+            Ok(Cow::Owned(number.to_string().into_bytes()))
+        }
+        Head::Compressed { packed, length } => {
+            let packed = input.take(packed)?;
+            if length > budget.left() {
+                return Err(ValueError::TooLarge);
+            }
+            lzf::unpack(packed, length).map(Cow::Owned)
+        }
+        Head::Plain(length) => input.take(length).map(Cow::Borrowed),
+    }
+}
+
+/// Passes a string over: how many bytes it comes to.
+pub(crate) fn string_bytes(input: &mut Input<'_>) -> Result<usize, ValueError> {
+    match read_head(input)? {
+        Head::Compressed { packed, length } => {
+            // What it comes to is known, whether or not the bytes are there.
+            let _ = input.take(packed);
+            Ok(length)
+        }
+        Head::Number(length) | Head::Plain(length) => input.take(length).map(<[u8]>::len),
+    }
+}
+
+/// Takes the string that `rest` begins with, in any form that strings have in payloads. One that LZF made comes to no more than `bytes_max` bytes.
+///
+/// # Errors
+/// If there is none, or it is too long.
+pub fn take_string(rest: &mut &[u8], bytes_max: usize) -> Result<Vec<u8>, ValueError> {
+    let mut input = Input::new(rest);
+    let string = read_string(&mut input, &Budget::new(bytes_max))?.into_owned();
+    *rest = input.rest();
+    Ok(string)
 }
 
 /// Writes a length in its shortest form.

@@ -33,7 +33,8 @@ mod zipmap;
 
 pub use error::{PayloadError, ValueError};
 pub use estimate::unpacked_bytes;
-pub use payload::open;
+pub use length::take_string;
+pub use payload::{close, open};
 pub use stream::{Consumer, EntryId, Pending, StreamEntry, StreamGroup, StreamValue};
 pub use stream_write::{GroupWriter, StreamNumbers, StreamWriter};
 pub use value::{PayloadValue, memory_max, read, read_within};

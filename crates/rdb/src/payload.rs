@@ -30,8 +30,8 @@ pub fn open(payload: &[u8]) -> Result<&[u8], PayloadError> {
     Ok(body)
 }
 
-/// Puts the footer behind a value.
-pub(crate) fn close(body: &mut Vec<u8>, version: u16) {
+/// Puts the footer behind a value: the version, and the sum of all before.
+pub fn close(body: &mut Vec<u8>, version: u16) {
     body.extend_from_slice(&version.to_le_bytes());
     let sum = crc64(body);
     body.extend_from_slice(&sum.to_le_bytes());

@@ -391,7 +391,7 @@ const BY_SCENES: &[Mutation] = &[
     Mutation::ReportNotSynced,
     // Nodes that have no cluster yet, and simulations begin with one: `crates/control/tests/founding.rs`.
     Mutation::TwoCreators,
-    // What no simulation has yet, because replicas keep no fragments: `crates/coding/tests/it/gathering.rs`.
+    // What fragments make up, whoever keeps them: `crates/coding/tests/it/gathering.rs`.
     Mutation::FragmentChecksumIgnored,
     Mutation::FragmentsMixed,
     Mutation::RowCountedTwice,
